@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TypeVar
@@ -13,13 +13,14 @@ from submission.errors import UsageError, abbreviate, suggest
 T = TypeVar("T")
 
 
-def module_names(package_path: Iterable[str], exclude: Collection[str] = ()) -> list[str]:
-    """Return the sorted module names of a package, without the excluded ones."""
-    return sorted(module.name for module in iter_modules(package_path) if module.name not in exclude)
+def module_names(package_path: Iterable[str]) -> list[str]:
+    """Return the sorted module names of a package."""
+    return sorted(module.name for module in iter_modules(package_path))
 
 
-def find_class(package: str, names: Collection[str], name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in the module `name`; raise UsageError if `names` lacks it."""
+def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
+    """Return the subclass of `base` in the module `name` of a package. Raises UsageError if there is no such module."""
+    names = module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
     return load_class(package, name, base)

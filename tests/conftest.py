@@ -37,12 +37,11 @@ from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
 from submission.inference.ranker_checkpoint import RANKER_FORMAT
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.enrichers.targer import TARGER
-from submission.models.rankers import find, names
+from submission.models.rankers import get_ranker_class, list_rankers
 from submission.models.rankers.knrm import KNRM
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.fields import Fields
-from submission.retrieval.lexical import BM25, RM3, Dirichlet
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
 from submission.retrieval.term_index import IndexSettings
 from submission.storage.atomic_files import sha256_file
 from submission.storage.cache_directory import CacheDirectory
@@ -176,7 +175,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
     """Write an untrained checkpoint of a ranker for the texts of `corpus`; `fields` are of its Config."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
-    ranker_class = find(ranker_name)
+    ranker_class = get_ranker_class(ranker_name)
     if ranker_class.token_unit == "pieces":
         tokenizer = tiny_tokenizer()
         bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
@@ -309,7 +308,7 @@ def write_quality_reranking(directory: Path, name: str, documents: int, weight: 
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
-    for seed, name in enumerate(names()):
+    for seed, name in enumerate(list_rankers()):
         write_tiny_ranker(directory, name, seed)
     write_tiny_ranker(directory, "gru_interaction", 99, "gru", interaction=True)
     expansion = RM3(5, 8, 0.5, max_df_ratio=1.0)

@@ -1,3 +1,3 @@
-"""Run work in this process or on a Ray cluster."""
+"""Execution in this process or on a Ray cluster."""
 
 from __future__ import annotations

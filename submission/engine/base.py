@@ -1,4 +1,4 @@
-"""Define the engine interface and the local engine."""
+"""Engine interface and local engine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol, TypeVar
 
 import torch
 
-Item = TypeVar("Item")  # input
-Result = TypeVar("Result")  # result
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 CPU = torch.device("cpu")
 
 
 class Engine(Protocol):
-    """Applies a function to inputs.
+    """Workers that apply a function to inputs.
 
     Results are bit-identical for every engine and worker count, because the work is partitioned beforehand.
     """
@@ -22,8 +22,7 @@ class Engine(Protocol):
     shares_cache: bool  # whether workers read and write the cache directory; otherwise the driver transfers inputs and results
 
     @property
-    def has_gpu(self) -> bool:
-        """Whether a GPU is available."""
+    def has_gpu(self) -> bool: ...
 
     def worker_count(self, device: torch.device) -> int:
         """Return the current number of workers."""
@@ -34,14 +33,14 @@ class Engine(Protocol):
         """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of the function propagate.
 
         Args:
-            function: Pickled if another process runs it; a checkpoint in it is pickled as its path and loaded by the worker.
+            function: Pickled if another process runs it, with checkpoints as their paths.
             items: Numbered inputs, consumed lazily to bound memory.
             device: Device that one task occupies: a GPU, or a CPU core.
         """
 
 
 class LocalEngine(Engine):
-    """Runs tasks sequentially in this process."""
+    """This process, one task after another."""
 
     description, shares_cache = "local", False
 
@@ -53,9 +52,9 @@ class LocalEngine(Engine):
         return 1
 
     def map(
-        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
     ) -> Iterator[tuple[int, Result]]:
-        for index, item in parts:
+        for index, item in items:
             yield index, function(item)
 
 

@@ -1,4 +1,4 @@
-"""Open the engine selected on the command line."""
+"""Choice of the engine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from submission.errors import UsageError
 
 
 def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
-    """Open the local engine, or connect to Ray.
+    """Open the local engine (None), or connect to Ray (`ray` or `ray://HOST:PORT`).
 
     Args:
-        name: `ray` or `ray://HOST:PORT`; None: the local engine.
-        shares_cache: With Ray: all nodes mount the cache directory at the same path.
+        name: Value of --engine.
+        shares_cache: Whether all nodes mount the cache directory at the same path.
 
     Raises:
         UsageError: If Ray is not installed or, on entering, cannot be reached.

@@ -1,4 +1,4 @@
-"""Run work on a Ray cluster.
+"""Engine on a Ray cluster.
 
 Ray handles resources, retries and lost nodes. Every node has the same code, checkpoints and Ray version at the same paths, for
 example from one image; only inputs and results are transferred.
@@ -33,20 +33,21 @@ from submission.storage.code_fingerprint import program_fingerprint
 
 TASKS_PER_WORKER = 2  # queued per worker, so that no worker waits
 CONNECT_TIMEOUT = 10.0  # seconds
-KEEP_ALL_GPUS_VISIBLE = {
-    "env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}
-}  # Ray may assign another GPU to the worker later
+# Ray may assign another GPU to the worker later.
+KEEP_ALL_GPUS_VISIBLE = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}
 
 
 class RayEngine(Engine):
-    """An engine on a Ray cluster. A worker is a CPU core with one thread, or a GPU."""
+    """An engine on a Ray cluster; a worker is a CPU core with one thread, or a GPU."""
 
-    def __init__(self, shared: bool = False) -> None:
-        """Create the engine of a connected process; `shared`: all nodes mount the cache directory at the same path."""
-        self.shares_cache = shared
+    def __init__(self, shares_cache: bool = False) -> None:
+        """Create the engine of a connected process."""
+        self.shares_cache = shares_cache
         nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_count_resources, ("CPU", "GPU"))
         self.description = f"Ray {ray.__version__} ({nodes} nodes, {cpus} CPU cores, {self._gpus} GPUs)"
-        self._computed = ray.remote(max_calls=0)(_remote_function)  # keep workers and their checkpoints alive, also on GPUs
+        self._remote_function = ray.remote(max_calls=0)(
+            _run_on_worker
+        )  # keep workers and their checkpoints alive, also on GPUs
 
     @property
     def has_gpu(self) -> bool:
@@ -56,11 +57,11 @@ class RayEngine(Engine):
         return max(1, _count_resources("GPU" if device.type == "cuda" else "CPU"))
 
     def map(
-        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
     ) -> Iterator[tuple[int, Result]]:
         resources = {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
-        remote = self._computed.options(num_cpus=1, **resources)
-        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), program_fingerprint(), iter(parts)
+        remote = self._remote_function.options(num_cpus=1, **resources)
+        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), program_fingerprint(), iter(items)
         running: dict[ray.ObjectRef[Result], int] = {}
         try:
             while True:
@@ -77,12 +78,8 @@ class RayEngine(Engine):
 
 
 @contextmanager
-def connect(address: str | None, shared: bool = False) -> Iterator[RayEngine]:
-    """Connect to the cluster at HOST:PORT, or start a local one (None) for the duration of the block.
-
-    Args:
-        address: HOST:PORT of a cluster that this machine belongs to.
-        shared: All nodes mount the cache directory at the same path.
+def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngine]:
+    """Connect to a cluster of this machine at HOST:PORT, or start a local one (None) for the duration of the block.
 
     Raises:
         UsageError: If the cluster cannot be reached or Ray cannot be started.
@@ -100,7 +97,7 @@ def connect(address: str | None, shared: bool = False) -> Iterator[RayEngine]:
             hint = "use the HOST:PORT printed by `ray start`, on a node of the cluster"
             problem = f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error})"
             raise UsageError(f"--engine ray: {problem}") from None
-        yield RayEngine(shared)
+        yield RayEngine(shares_cache)
 
 
 def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
@@ -127,11 +124,7 @@ def _preserve_signal_handlers() -> Iterator[None]:
 
 
 def _check_reachable(host: str, port: str) -> None:
-    """Check that a server listens; Ray itself would wait for minutes.
-
-    Raises:
-        OSError: If it does not answer.
-    """
+    """Check that a server listens, or raise OSError; Ray itself would wait for minutes."""
     socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
@@ -149,7 +142,7 @@ def _get_result(ready: ray.ObjectRef[Result]) -> Result:
         raise
 
 
-def _remote_function(function: bytes, part: Any, fingerprint: str) -> Any:
+def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
     """Run a pickled function on a worker."""
     torch.set_num_threads(1)
     gpus = ray.get_gpu_ids()
@@ -158,7 +151,7 @@ def _remote_function(function: bytes, part: Any, fingerprint: str) -> Any:
     try:
         if program_fingerprint() != fingerprint:
             raise UsageError(f"{PROJECT_DIR}: code version differs from the driver's; install the same version on all nodes")
-        return _load_function(function)(part)
+        return _load_function(function)(item)
     except SubmissionError as error:
         raise type(error)(f"node {ray.util.get_node_ip_address()}: {error}") from None
 
@@ -166,8 +159,7 @@ def _remote_function(function: bytes, part: Any, fingerprint: str) -> Any:
 @lru_cache(maxsize=1)
 def _load_function(function: bytes) -> Callable[[Any], Any]:
     """Unpickle a function once, so that later items reuse its loaded checkpoints."""
-    loaded: Callable[[Any], Any] = pickle.loads(function)
-    return loaded
+    return pickle.loads(function)  # type: ignore[no-any-return]
 
 
 def gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:

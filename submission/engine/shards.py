@@ -1,4 +1,4 @@
-"""Compute work in shards, each cached in a file, so that an interrupted execution can resume."""
+"""Work in shards, each cached in a file, so that an interrupted execution can resume."""
 
 from __future__ import annotations
 
@@ -53,14 +53,12 @@ def compute_shards(
         pending = {index: shards[index] for index in missing}
         completed = (_compute_remotely if engine.shares_cache else _compute_and_store)(function, pending, store, engine, device)
         progress_items = ((index, pending[index].unit_count) for index in completed)
-        for _ in track_weighted(progress_items, sum(part.unit_count for part in pending.values()), label, unit):
+        for _ in track_weighted(progress_items, sum(shard.unit_count for shard in pending.values()), label, unit):
             pass
 
     def read_shard(index: int) -> bytes:
-        shard = shards[index]
-        return store.load_or_build(
-            shard.file_name, lambda: run_one(engine, function, shard.load_input(), device)
-        )  # recomputes a damaged file
+        shard = shards[index]  # recomputed if its file is damaged
+        return store.load_or_build(shard.file_name, lambda: run_one(engine, function, shard.load_input(), device))
 
     return read_shard
 
@@ -100,19 +98,15 @@ class ComputeAndWrite(Generic[Item]):
     function: Callable[[Item], bytes]
     cache_dir: Path
 
-    def __call__(self, part: tuple[str, Callable[[], Item]]) -> str:
-        """Compute and write a shard; return the hash of the file.
-
-        Raises:
-            OutputError: If the file cannot be written.
-        """
-        name, load_input = part
+    def __call__(self, task: tuple[str, Callable[[], Item]]) -> str:
+        """Compute and write a shard; return the hash of the file."""
+        name, load_input = task
         return write_artifact(self.cache_dir / name, self.function(load_input()))
 
 
-def _remote_loader(part: Shard[Item]) -> Callable[[], Item]:
+def _remote_loader(shard: Shard[Item]) -> Callable[[], Item]:
     """Return a loader for another process: remote if possible, else with the input attached."""
-    return part.load_input if part.can_load_remotely else partial(_identity, part.load_input())
+    return shard.load_input if shard.can_load_remotely else partial(_identity, shard.load_input())
 
 
 def _identity(value: Item) -> Item:

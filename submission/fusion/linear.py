@@ -1,6 +1,6 @@
 """Linear fusion: a weighted sum of member scores and document length, standardised per topic.
 
-Checkpoint files: config.json (`Linear`), metrics.json, provenance.json (hashes), README.md.
+Checkpoint files: config.json (`LinearFusion`), metrics.json, provenance.json (hashes), README.md.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by name
-    # top documents per topic added to the pool; 0: only scores other members'
-    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(name="best")
+    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(name="best")  # top documents per topic; may be 0
     weight: BoundedFloat
 
 
@@ -59,8 +58,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
     @cached_property
     def fingerprint(self) -> str:
         """Hash all parameters and the members' checkpoints."""
-        fingerprint_source = (self.intercept, self.members, self.length)
-        return hashlib.sha256(msgspec.json.encode(fingerprint_source, order="sorted")).hexdigest()
+        return hashlib.sha256(msgspec.json.encode((self.intercept, self.members, self.length), order="sorted")).hexdigest()
 
     @cached_property
     def weights(self) -> dict[str, float]:
@@ -71,8 +69,8 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
     @property
     def feature_description(self) -> str:
         """Describe the summed features."""
-        length = self.length and f" and the log document length, capped at {self.length.cap:g}"
-        return f"the members' scores{length or ''}"
+        length = f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
+        return f"the members' scores{length}"
 
     def formula(self) -> str:
         """Return the formula as text; z: z-score over the topic's pool."""
@@ -96,21 +94,15 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
     """Standardise features by mean and standard deviation over the topic's pool.
 
-    Args:
-        features: `qid docno` and one column per feature.
-        pool: the same for the pooled documents; their order does not affect results.
-
-    Returns:
-        Arrays (N,) by feature name; 0 if the pool is constant or empty.
+    Both tables are `qid docno` and one column per feature. Features are 0 if the pool is constant or empty.
     """
-    names = [name for name in features.columns if name not in ("qid", "docno")]
-    standard = {name: np.zeros(len(features)) for name in names}
+    standardised = {name: np.zeros(len(features)) for name in features.columns if name not in ("qid", "docno")}
     rows, pool_rows = (frame.groupby("qid").indices for frame in (features, pool))
-    for name in names:
+    for name, scores in standardised.items():
         values, pooled = features[name].to_numpy(), pool[name].to_numpy()
         for qid in rows.keys() & pool_rows.keys():
-            standard[name][rows[qid]] = z_scores(values[rows[qid]], pooled[pool_rows[qid]])
-    return standard
+            scores[rows[qid]] = z_scores(values[rows[qid]], pooled[pool_rows[qid]])
+    return standardised
 
 
 def log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:

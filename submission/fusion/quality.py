@@ -1,6 +1,6 @@
 """Re-ranking of a topic's top documents by standardised relevance and quality.
 
-Checkpoint files: config.json (`Reordering`), metrics.json, provenance.json (hashes), README.md.
+Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance.json (hashes), README.md.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return z_scores(relevance, relevance), self.weight * z_scores(quality, quality)
 
     def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
-        """Score a topic's documents (N,); those below the top keep their score differences.
+        """Score a topic's documents from relevance (N,), descending, and quality (n,) of the top documents only.
 
-        Args:
-            relevance: (N,), descending.
-            quality: (n,), of the top documents only.
+        Documents below the top keep their score differences.
         """
-        top, rest = np.split(relevance, [len(quality)])
+        top, below = np.split(relevance, [len(quality)])
         scores = np.sum(self.compute_contributions(top, quality), axis=0)
-        return np.concatenate([scores, scores.min() - SCORE_GAP - (top.min() - rest)])
+        return np.concatenate([scores, scores.min() - SCORE_GAP - (top.min() - below)])

@@ -1,6 +1,6 @@
 """Linear regression over the members' min-max scaled scores (Entezari 2020, 3.6 and 4.5).
 
-Checkpoint files: config.json (`Regression`), metrics.json, provenance.json (hashes), README.md.
+Checkpoint files: config.json (`RegressionEnsemble`), metrics.json, provenance.json (hashes), README.md.
 """
 
 from __future__ import annotations
@@ -56,13 +56,9 @@ class RegressionEnsemble:
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Score all documents in any member's ranking.
+        """Score all documents in any member's ranking, `qid docno score` both.
 
-        Args:
-            rankings: each member's top documents `qid docno score` by name.
-
-        Returns:
-            `qid docno score`; a member contributes 0, its minimum, for documents it does not rank.
+        A member contributes 0, its minimum, for documents that it does not rank.
         """
         table = pd.DataFrame(columns=["qid", "docno"], dtype=object)
         for member in self.members:

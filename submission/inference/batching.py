@@ -1,4 +1,4 @@
-"""Batching and padding of token ids."""
+"""Batches of tokenised texts and pairs."""
 
 from __future__ import annotations
 
@@ -25,24 +25,22 @@ class PaddedTexts:
         ids, mask = pad_arrays(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
-    def select(self, rows: np.ndarray) -> PaddedTexts:
-        """Select rows, trimmed to the longest of them."""
+    def select(self, rows: np.ndarray | Tensor) -> PaddedTexts:
+        """Copy rows, trimmed to the longest of them."""
+        rows = torch.as_tensor(rows)
         lengths = self.lengths[rows]
-        max_length = max(1, int(lengths.max()))
-        return PaddedTexts(self.ids[rows, :max_length].clone(), lengths)
+        return PaddedTexts(self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths)
 
     def batch(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return ids (B, L) int64 and mask (B, L) of rows on a device, trimmed to the longest of them."""
-        rows = torch.as_tensor(rows)
-        lengths = self.lengths[rows]
-        max_length = max(1, int(lengths.max()))
-        mask = torch.arange(max_length) < lengths[:, None]
-        return self.ids.index_select(0, rows)[:, :max_length].long().to(device), mask.to(device)
+        texts = self.select(rows)
+        mask = torch.arange(texts.ids.shape[1]) < texts.lengths[:, None]
+        return texts.ids.long().to(device), mask.to(device)
 
 
 @dataclass(frozen=True)
 class TokenisedPairs:
-    """Pairs to score: pair i is row query[i] of the queries and row premise[i] of the premises, (N,) each."""
+    """Pairs to score: pair i is row query_rows[i] of the queries and row premise_rows[i] of the premises."""
 
     queries: PaddedTexts
     premises: PaddedTexts
@@ -79,10 +77,10 @@ def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.n
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of similar length, longest first, of at most `max_tokens` padded tokens or one row."""
-    order, rows_by_batch = np.argsort(-np.asarray(lengths), kind="stable"), []
+    """Group row numbers into batches of similar length, longest first, of one row or at most `max_tokens` padded tokens."""
+    order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
     while len(order):
         size = max(1, max_tokens // max(1, int(lengths[order[0]])))
-        rows_by_batch.append(order[:size])
+        batches.append(order[:size])
         order = order[size:]
-    return rows_by_batch
+    return batches

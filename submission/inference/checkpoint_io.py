@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import msgspec
 import safetensors.torch
@@ -25,8 +25,9 @@ import torch
 
 from submission import __version__
 from submission.errors import CheckpointError, UsageError
+from submission.inference.device import move_to_device
 from submission.inference.pretrained import PretrainedEncoder
-from submission.models.network import Network
+from submission.models.network import Network, StoredTokeniser
 from submission.storage.atomic_files import read_regular
 from submission.storage.checkpoint_directory import (
     CARD,
@@ -38,32 +39,27 @@ from submission.storage.checkpoint_directory import (
     verify_files,
     version_error,
     write_with_provenance,
-)  # fmt: skip
+)
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
 PROBE_TEXTS_CHANGED = "its probe texts differ from this version's; recreate the checkpoint"
 LOAD_ERRORS = (  # raised by intact files that do not fit this code
-    OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    UsageError,
     safetensors.SafetensorError,
-)  # fmt: skip
-
-
-class StoredTokeniser(Protocol):
-    """A tokeniser that a checkpoint stores."""
-
-    file: ClassVar[str]  # file name in a checkpoint
-
-    def matches_vocabulary(self, size: int) -> bool:
-        """Return whether its ids fit a network with `size` embedding rows."""
-
-    def to_bytes(self) -> bytes:
-        """Return the content of its file."""
+)
 
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
-OtherNetworkT = TypeVar("OtherNetworkT", bound=Network)
-CheckpointT = TypeVar("CheckpointT", bound="LoadedNetwork")
+CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 
 class EncoderReference(msgspec.Struct):
@@ -81,18 +77,6 @@ class LoadedCheckpoint(Protocol):
         """Return the hash of everything that affects its output."""
 
 
-class LoadedNetwork(LoadedCheckpoint, Protocol):
-    """A loaded network checkpoint."""
-
-    @property
-    def directory(self) -> Path | None:
-        """Return the absolute path it was loaded from."""
-
-    @property
-    def precision(self) -> torch.dtype | None:
-        """Return the encoder's CPU precision; None means float32."""
-
-
 class ProbeEntry(Protocol):
     """Input texts and the network's output for them."""
 
@@ -105,52 +89,79 @@ class CheckpointFormat(Generic[NetworkT, TokeniserT]):
     """Properties that differ between kinds of checkpoints."""
 
     name_key: str  # config.json key of the network's name
-    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # builds both from a directory and its config; raises FAULTS
+    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # from a directory and its config; raises LOAD_ERRORS
     run_probe: Callable[[NetworkT, TokeniserT], list[Any]]  # computes the probe entries
     probe_type: type[ProbeEntry]  # their type
     extra_config: Callable[[TokeniserT], dict[str, Any]]  # additional config.json fields
 
 
-def load_network(directory: Path, kind: CheckpointFormat[NetworkT, TokeniserT]) -> tuple[NetworkT, TokeniserT, str]:
-    """Load a checkpoint and verify its probe.
+@dataclass(frozen=True)
+class NetworkCheckpoint(Generic[NetworkT, TokeniserT]):
+    """A loaded checkpoint: network in evaluation mode, tokeniser, and fingerprint of everything that affects its output.
 
-    Returns:
-        network in evaluation mode, tokeniser, fingerprint.
+    It is pickled as its path; the receiving process loads and verifies it once.
+    """
+
+    network: NetworkT
+    tokeniser: TokeniserT
+    fingerprint: str
+    directory: Path | None = None  # absolute path that it was loaded from
+    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Load a checkpoint and verify its probe. Raises CheckpointError."""
+        raise NotImplementedError
+
+    def get_network(self, device: torch.device) -> NetworkT:
+        """Return the network on a device, in the precision for bulk inference."""
+        return move_to_device(self.network, device, self.precision)
+
+    def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
+        if self.directory is None:
+            raise TypeError("cannot pickle a checkpoint that was not loaded from a directory")
+        return _load_in_worker, (type(self), self.directory, self.fingerprint, self.precision)
+
+
+def load_network(
+    directory: Path, checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]
+) -> tuple[NetworkT, TokeniserT, str]:
+    """Load a checkpoint's network in evaluation mode, its tokeniser and its fingerprint, and verify the probe.
 
     Raises:
-        CheckpointError: files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
+        CheckpointError: If files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
     """
     hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
     version: object = "unknown"
     try:
         config = read_json(directory / CONFIG)
         version = config.pop("version")
-        network, reader = kind.build(directory, config)
+        network, tokeniser = checkpoint_format.build(directory, config)
         pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
         tensors = safetensors.torch.load_file(directory / WEIGHTS_FILE) | _load_frozen_weights(directory, network, pretrained)
         network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
-        if not reader.matches_vocabulary(network.get_vocabulary_size()):
-            raise ValueError(f"{reader.file} does not match the network's {network.get_vocabulary_size()} embedding rows")
+        if not tokeniser.matches_vocabulary(network.get_vocabulary_size()):
+            raise ValueError(f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows")
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
             raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
-        stored = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=list[kind.probe_type])  # type: ignore[name-defined]
-        recomputed = _run_probe(kind, network, reader)
+        stored = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=list[checkpoint_format.probe_type])  # type: ignore[name-defined]
+        recomputed = _run_probe(checkpoint_format, network, tokeniser)
     except LOAD_ERRORS as error:
         raise version_error(directory, error, version) from None
-    require_hashes(directory, hashes, (reader.file,))
+    require_hashes(directory, hashes, (tokeniser.file,))
     if len(stored) != len(recomputed):
         raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
     for stored_entry, new_entry in zip(stored, recomputed, strict=True):
         stored_entry.check_reproduced(directory / PROBE_FILE, new_entry)
-    fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS_FILE, reader.file))], sort_keys=True)
-    return network, reader, hashlib.sha256(fingerprint_source.encode()).hexdigest()
+    fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True)
+    return network, tokeniser, hashlib.sha256(fingerprint_source.encode()).hexdigest()
 
 
 def save_network(
     directory: Path,
-    kind: CheckpointFormat[NetworkT, TokeniserT],
+    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT],
     network: NetworkT,
-    reader: TokeniserT,
+    tokeniser: TokeniserT,
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
     card: str,
@@ -162,7 +173,7 @@ def save_network(
     encoder with frozen layers, stores its name, hash and the trained layers.
 
     Raises:
-        OutputError: it cannot be written; the existing one is unchanged.
+        OutputError: If it cannot be written; the existing one is unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
     half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
@@ -171,51 +182,34 @@ def save_network(
     network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
     config = {
         "version": __version__,
-        kind.name_key: network.get_name(),
+        checkpoint_format.name_key: network.get_name(),
         "config": asdict(network.config),
-        **kind.extra_config(reader),
+        **checkpoint_format.extra_config(tokeniser),
     }
     if pretrained:
         config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
     contents = {
         CONFIG: encode_json(config),
         WEIGHTS_FILE: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
-        reader.file: reader.to_bytes(),
-        PROBE_FILE: encode_json(msgspec.to_builtins(_run_probe(kind, network, reader))),
+        tokeniser.file: tokeniser.to_bytes(),
+        PROBE_FILE: encode_json(msgspec.to_builtins(_run_probe(checkpoint_format, network, tokeniser))),
         METRICS: encode_json(metrics),
         CARD: card.encode(),
     }
     write_with_provenance(directory, contents, provenance)
 
 
-def set_precision(opened: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
+def with_precision(checkpoint: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
     """Return the checkpoint with another CPU precision for bulk inference; None means float32."""
-    return replace(opened, precision=precision)  # type: ignore[type-var]
-
-
-def reduce_to_path(
-    load: Callable[[Path], CheckpointT], checkpoint: CheckpointT
-) -> tuple[Callable[..., CheckpointT], tuple[Any, ...]]:
-    """Reduce a checkpoint to its path for pickling; the receiving process loads and verifies it once.
-
-    Args:
-        load: a module-level function.
-        checkpoint: the checkpoint that it returned.
-
-    Raises:
-        TypeError: the checkpoint has no path.
-    """
-    if checkpoint.directory is None:
-        raise TypeError("cannot pickle a checkpoint that was not loaded from a directory")
-    return _load_in_worker, (load, checkpoint.directory, checkpoint.fingerprint, checkpoint.precision)
+    return replace(checkpoint, precision=precision)
 
 
 @cache
 def _load_in_worker(
-    open_it: Callable[[Path], CheckpointT], directory: Path, fingerprint: str, precision: torch.dtype | None
+    checkpoint_class: type[CheckpointT], directory: Path, fingerprint: str, precision: torch.dtype | None
 ) -> CheckpointT:
     """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the fingerprint differs."""
-    checkpoint = set_precision(open_it(directory), precision)
+    checkpoint = with_precision(checkpoint_class.load(directory), precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
             f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
@@ -224,17 +218,19 @@ def _load_in_worker(
     return checkpoint
 
 
-def build_from_config(network_class: type[OtherNetworkT], values: Mapping[str, Any]) -> OtherNetworkT:
+def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:
     """Build a network from its Config. Raises TypeError, ValueError for unknown fields or impossible sizes."""
     network_class.Config(**values)  # rejects unknown fields, which msgspec ignores
     return network_class(msgspec.convert(values, network_class.Config))
 
 
 @torch.no_grad()
-def _run_probe(kind: CheckpointFormat[NetworkT, TokeniserT], network: NetworkT, reader: TokeniserT) -> list[Any]:
+def _run_probe(
+    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT], network: NetworkT, tokeniser: TokeniserT
+) -> list[Any]:
     """Compute the probe entries on the CPU."""
     device = next(network.parameters()).device
-    entries = kind.run_probe(network.cpu().eval(), reader)
+    entries = checkpoint_format.run_probe(network.cpu().eval(), tokeniser)
     network.to(device)
     return entries
 

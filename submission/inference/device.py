@@ -35,11 +35,7 @@ def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
-    """Return the CPU precision for float32 (None) or bfloat16.
-
-    Raises:
-        UsageError: bfloat16 on a GPU, or on a CPU without bfloat16 instructions.
-    """
+    """Return the CPU precision for float32 (None) or bfloat16. Raises UsageError if bfloat16 does not suit the device."""
     if name == "float32":
         return None
     if device.type == "cuda":
@@ -52,7 +48,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     return torch.bfloat16
 
 
-def on_device(network: N, device: torch.device, precision: torch.dtype | None) -> N:
+def move_to_device(network: N, device: torch.device, precision: torch.dtype | None) -> N:
     """Move a network to a device and set its encoder's bulk precision: `precision` on a CPU, float16 on a GPU."""
     network.to(device)
     network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
@@ -103,11 +99,7 @@ def map_batches(
 
 
 def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:
-    """Compute rows, one value per row; if GPU memory runs out, compute both halves and join them.
-
-    Raises:
-        torch.OutOfMemoryError: a single row does not fit.
-    """
+    """Compute rows, one value per row; if GPU memory runs out, compute both halves and join them."""
     try:
         return compute(rows)
     except torch.OutOfMemoryError:

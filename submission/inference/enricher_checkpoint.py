@@ -1,29 +1,25 @@
-"""Enricher checkpoints (see `scoring.stored`); the probe holds texts and their token annotations."""
+"""Enricher checkpoints (see `checkpoint_io`); the probe holds texts and their token annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
-import torch
 
 from submission.errors import CheckpointError, abbreviate
 from submission.inference.checkpoint_io import (
     PROBE_TEXTS_CHANGED,
     CheckpointFormat,
     EncoderReference,
+    NetworkCheckpoint,
     build_from_config,
     load_network,
-    reduce_to_path,
 )
-from submission.inference.device import on_device
 from submission.inference.probe import PROBE_PAIRS, TOLERANCE
 from submission.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
-from submission.models.enrichers import find
+from submission.models.enrichers import get_enricher_class
 
 PROBE_SENTENCES = "Zoos are cruel! Are they? Yes, they are (mostly).\nThey keep wild animals in cages; for what … " * 20
 PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
@@ -53,8 +49,8 @@ class EnricherProbe(msgspec.Struct):
         if mismatch or sizes != new_sizes:
             old, new = mismatch or (f"passages of {sizes} tokens", f"passages of {new_sizes} tokens")
             raise CheckpointError(
-                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; the "
-                "text processing or the network has changed: retrain it"
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; "
+                "the text processing or the network has changed: retrain it"
             )
 
 
@@ -63,41 +59,30 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 
 
-@dataclass(frozen=True)
-class EnricherCheckpoint:
-    """A loaded checkpoint: enricher in evaluation mode, tokeniser, and fingerprint of everything that affects its output."""
+class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
+    """A loaded checkpoint of an enricher."""
 
-    enricher: Enricher[Any]
-    tokeniser: PassageTokeniser[Any]
-    fingerprint: str
-    directory: Path | None = None  # directory it was loaded from
-    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
-
-    def __reduce__(self) -> tuple[Callable[..., EnricherCheckpoint], tuple[Any, ...]]:
-        """Pickle as the checkpoint's path."""
-        return reduce_to_path(load_enricher, self)
-
-    def enricher_on(self, device: torch.device) -> Enricher[Any]:
-        """Return the enricher on a device, in the precision for bulk inference."""
-        return on_device(self.enricher, device, self.precision)
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        return cls(*load_network(directory, ENRICHER_FORMAT), directory.absolute())
 
 
 def _build(directory: Path, values: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
     config = msgspec.convert(values, EnricherConfig)
-    enricher = build_from_config(find(config.enricher), config.config)
+    enricher = build_from_config(get_enricher_class(config.enricher), config.config)
     return enricher, enricher.tokeniser_class.load(directory, enricher.config)
 
 
-def _run_probe(enricher: Enricher[Any], reader: PassageTokeniser[Any]) -> list[EnricherProbe]:
+def _run_probe(enricher: Enricher[Any], tokeniser: PassageTokeniser[Any]) -> list[EnricherProbe]:
     """Annotate each passage separately."""
-    return [EnricherProbe(text, [enricher.annotate([passage])[0] for passage in reader.split(text)]) for text in PROBE_TEXTS]
+    return [EnricherProbe(text, [enricher.annotate([passage])[0] for passage in tokeniser.split(text)]) for text in PROBE_TEXTS]
 
 
 ENRICHER_FORMAT: CheckpointFormat[Enricher[Any], PassageTokeniser[Any]] = CheckpointFormat(
-    "enricher", _build, _run_probe, EnricherProbe, extra_config=lambda reader: {}
+    "enricher", _build, _run_probe, EnricherProbe, extra_config=lambda tokeniser: {}
 )
 
 
 def load_enricher(directory: Path) -> EnricherCheckpoint:
-    """Load a checkpoint and verify its probe. Raises CheckpointError."""
-    return EnricherCheckpoint(*load_network(directory, ENRICHER_FORMAT), directory.absolute())
+    """Load an enricher's checkpoint and verify its probe. Raises CheckpointError."""
+    return EnricherCheckpoint.load(directory)

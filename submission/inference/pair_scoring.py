@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -15,6 +14,7 @@ from submission.engine.base import LOCAL_ENGINE, Engine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
 from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
+from submission.inference.checkpoint_io import NetworkCheckpoint
 from submission.inference.device import map_batches, single_thread
 from submission.inference.token_ids import TokenSource
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
@@ -24,19 +24,7 @@ from submission.text.tokenisers import Tokeniser
 GPU_BATCH_SIZE = 512
 
 
-class LoadedRanker(Protocol):
-    """A loaded ranker checkpoint that can be pickled."""
-
-    @property
-    def ranker(self) -> Ranker:
-        """Return the ranker, in evaluation mode."""
-
-    @property
-    def tokeniser(self) -> Tokeniser:
-        """Return the tokeniser of its texts."""
-
-    def ranker_on(self, device: torch.device) -> Ranker:
-        """Return the ranker on a device, in the precision for bulk inference."""
+LoadedRanker = NetworkCheckpoint[Ranker, Tokeniser]
 
 
 @dataclass(frozen=True)
@@ -73,12 +61,12 @@ class BatchedPairs:
 
 
 class PairScorer:
-    """Scorer of each pair by itself."""
+    """Scorer of pairs, each independently of the others."""
 
     unit = "pairs"
 
     def __init__(self, ranker: Ranker, queries: PaddedTexts, device: torch.device) -> None:
-        """Create a scorer from a ranker in evaluation mode on the device, and all queries."""
+        """Create a scorer; the ranker is in evaluation mode, on the device."""
         self._ranker, self._device = ranker, device
 
     @classmethod
@@ -110,10 +98,8 @@ class TopicScorer(PairScorer):
 
     @classmethod
     def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
-        lengths = pairs.get_premise_lengths()
-        return BatchedPairs(
-            pairs, [rows[batch] for rows in pairs.group_by_query() for batch in batch_by_length(lengths[rows], size)]
-        )
+        lengths, groups = pairs.get_premise_lengths(), pairs.group_by_query()
+        return BatchedPairs(pairs, [rows[batch] for rows in groups for batch in batch_by_length(lengths[rows], size)])
 
     def _compute_batch(self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
         return self._score_topic(*pairs.queries.batch(pairs.query_rows[rows[:1]], self._device), *premises)
@@ -136,10 +122,8 @@ class SiameseScorer(PairScorer):
     @torch.inference_mode()
     def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
         """Score pairs (N,) float32 from the vectors of their distinct premises."""
-        scores, vector_rows = (
-            np.empty(len(pairs.query_rows), dtype=np.float32),
-            np.unique(pairs.premise_rows, return_inverse=True)[1],
-        )
+        scores = np.empty(len(pairs.query_rows), dtype=np.float32)
+        _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with single_thread():
             for rows in pairs.group_by_query():
                 query = self._ranker.encode(*pairs.queries.batch(pairs.query_rows[rows[:1]], self._device))
@@ -148,78 +132,55 @@ class SiameseScorer(PairScorer):
         return scores
 
 
-def score(
+def score_documents(
     pairs: pd.DataFrame,
     tokens: TokenSource,
     checkpoint: LoadedRanker,
     device: torch.device,
-    kept: ArtifactStore,
+    store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Score topic-document pairs (N,) float32.
-
-    Args:
-        pairs: `qid docno`.
-        tokens: token ids of topics and premises.
-        checkpoint: the network and its tokeniser.
-        device: device to compute on.
-        kept: artifact store; its key must cover all other arguments.
-        engine: computes the shards.
+    """Score pairs `qid docno` → (N,) float32, in shards; the store's key must cover all other arguments.
 
     Raises:
-        CheckpointError: a score is not finite.
-        OutputError: the cache cannot be written.
+        CheckpointError: If a score is not finite.
+        OutputError: If the cache cannot be written.
     """
-    tokeniser, keys = checkpoint.tokeniser, zip(pairs["qid"], pairs["docno"], strict=True)
-    tokenised = TokenisedPairs.from_names(
-        keys, tokens.get_query_ids(tokeniser), tokens.get_premise_ids(tokeniser, pairs["docno"])
-    )
-    scores = score_in_shards(checkpoint, tokenised, device, kept, engine)
+    queries = tokens.get_query_ids(checkpoint.tokeniser)
+    premises = tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])
+    tokenised = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
+    scores = score_in_shards(checkpoint, tokenised, device, store, engine)
     non_finite = pairs[~np.isfinite(scores)]
     if len(non_finite):
         qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
-        name = checkpoint.ranker.get_name()
+        name = checkpoint.network.get_name()
         raise CheckpointError(f"{name}: score of document {docno} for topic {qid} is not finite; retrain the network")
     return scores
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
-    """Score pairs (N,) float32 in this process, without a cache.
-
-    Args:
-        ranker: in evaluation mode, on the device.
-        pairs: pairs to score.
-        device: device to compute on.
-    """
+    """Score pairs (N,) float32 in this process, without a cache; the ranker is in evaluation mode, on the device."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
     batched = _make_batches(ranker, pairs, device)
-    scorer = _strategy(ranker)(ranker, pairs.queries, device)
+    scorer = _choose_scorer(ranker)(ranker, pairs.queries, device)
     outputs = batched.restore_order(scorer.compute(batched))
     return scorer.score_vectors(pairs, outputs) if isinstance(scorer, SiameseScorer) else outputs
 
 
 def score_in_shards(
-    opened: LoadedRanker, pairs: TokenisedPairs, device: torch.device, kept: ArtifactStore, engine: Engine
+    checkpoint: LoadedRanker, pairs: TokenisedPairs, device: torch.device, store: ArtifactStore, engine: Engine
 ) -> np.ndarray:
-    """Score pairs with an engine in cached shards, so that an interrupted execution resumes.
-
-    Args:
-        opened: the ranker checkpoint.
-        pairs: pairs to score.
-        device: device for each shard.
-        kept: artifact store; its key must cover all other arguments.
-        engine: computes the shards.
-    """
+    """Score pairs with an engine in cached shards, so that an interrupted execution resumes."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    ranker, remote = opened.ranker, RemoteScorer(opened, pairs.queries, device)
+    ranker, remote = checkpoint.network, RemoteScorer(checkpoint, pairs.queries, device)
     batched = _make_batches(ranker, pairs, device)
-    shards = list(enumerate(batched.split(ranker.kept_together)))
+    shards = list(enumerate(batched.split(ranker.shard_size)))
     # Longest texts first, so that no worker finishes late.
-    parts = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in shards[::-1]]
-    content = compute_shards(remote.compute, parts, kept, engine, device, ranker.get_name(), _strategy(ranker).unit)
-    outputs = batched.restore_order(np.concatenate([array_from_npy(content(index)) for index in range(len(parts))][::-1]))
+    tasks = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in shards[::-1]]
+    read_shard = compute_shards(remote.compute, tasks, store, engine, device, ranker.get_name(), _choose_scorer(ranker).unit)
+    outputs = batched.restore_order(np.concatenate([array_from_npy(read_shard(index)) for index in range(len(tasks))][::-1]))
     if not isinstance(ranker, SiameseRanker):
         return outputs
     pairs_without_texts = TokenisedPairs(pairs.queries, PaddedTexts.from_ids([]), pairs.query_rows, pairs.premise_rows)
@@ -230,7 +191,7 @@ def score_in_shards(
 class RemoteScorer:
     """A scorer that is created in the process that runs it; can be pickled."""
 
-    opened: LoadedRanker
+    checkpoint: LoadedRanker
     queries: PaddedTexts
     device: torch.device
 
@@ -245,15 +206,15 @@ class RemoteScorer:
 
     @cached_property
     def _scorer(self) -> PairScorer:
-        ranker = self.opened.ranker_on(self.device)
-        return _strategy(ranker)(ranker, self.queries, self.device)
+        ranker = self.checkpoint.get_network(self.device)
+        return _choose_scorer(ranker)(ranker, self.queries, self.device)
 
 
-def _strategy(ranker: Ranker) -> type[PairScorer]:
+def _choose_scorer(ranker: Ranker) -> type[PairScorer]:
     if isinstance(ranker, SiameseRanker):
         return SiameseScorer
     return TopicScorer if isinstance(ranker, TopicRanker) else PairScorer
 
 
 def _make_batches(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> BatchedPairs:
-    return _strategy(ranker).make_batches(pairs, GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size)
+    return _choose_scorer(ranker).make_batches(pairs, GPU_BATCH_SIZE if device.type == "cuda" else ranker.cpu_batch_size)

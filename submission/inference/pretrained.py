@@ -23,15 +23,10 @@ class PretrainedEncoder:
     """A pretrained encoder in a local folder in Hugging Face format."""
 
     def __init__(self, name: str) -> None:
-        """Locate an encoder by name or folder path.
-
-        Raises:
-            CheckpointError: the folder or one of its files is missing.
-        """
-        package = (
-            find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
-        )  # located without importing, which would load more
+        """Locate an encoder by name or folder path. Raises CheckpointError if a file is missing."""
         self.name = name
+        # Importing the package would load more.
+        package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
         local = Path(name) if Path(name).name != name else ENCODER_DIR / name
         self.folder = Path(package.origin).parent / "model" if package and package.origin else local
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
@@ -43,29 +38,24 @@ class PretrainedEncoder:
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
     def get_encoder_config(self, frozen: int) -> dict[str, Any]:
-        """Return the Config fields that the encoder determines.
-
-        Raises:
-            CheckpointError: it is not a BERT model.
-        """
-        values = json.loads((self.folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        """Return the Config fields that the encoder determines. Raises CheckpointError if it is not a BERT model."""
+        values = self._read_json(CONFIG_FILE)
         if values.get("model_type") != "bert":
             raise CheckpointError(f"{self.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
-        vocabulary = json.loads((self.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"]["vocab"]
+        vocabulary = self._read_json(TOKENISER_FILE)["model"]["vocab"]
         bert = {name: values[name] for name in BERT_FIELDS if name in values}
         return {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
 
     @property
     def layer_count(self) -> int:
         """Return the number of transformer layers."""
-        return int(json.loads((self.folder / CONFIG_FILE).read_text(encoding="utf-8"))["num_hidden_layers"])
+        return int(self._read_json(CONFIG_FILE)["num_hidden_layers"])
 
     def load_encoder_weights(self) -> dict[str, Tensor]:
         """Return its weights under a ranker's names, without pooler, classifier and position ids."""
-        weights = {
-            name: tensor for name, tensor in self._load_weights().items() if name.split(".")[0] in ("embeddings", "encoder")
-        }
-        return {f"encoder.bert.{name}": tensor for name, tensor in weights.items() if name != "embeddings.position_ids"}
+        weights = self._load_weights()
+        names = [name for name in weights if name.startswith(("embeddings.", "encoder.")) and name != "embeddings.position_ids"]
+        return {f"encoder.bert.{name}": weights[name] for name in names}
 
     def load_pooler_weights(self) -> dict[str, Tensor]:
         """Return its pooler's weights under a ranker's names. Raises CheckpointError if it has none."""
@@ -73,9 +63,11 @@ class PretrainedEncoder:
         try:
             return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
         except KeyError as error:
-            raise CheckpointError(
-                f"{self.folder / WEIGHTS_FILE}: has no {error.args[0]}; choose an encoder with a pooler"
-            ) from None
+            problem = f"{self.folder / WEIGHTS_FILE}: has no {error.args[0]}; choose an encoder with a pooler"
+            raise CheckpointError(problem) from None
+
+    def _read_json(self, file: str) -> Any:
+        return json.loads((self.folder / file).read_text(encoding="utf-8"))
 
     def _load_weights(self) -> dict[str, Tensor]:
         tensors = safetensors.torch.load_file(self.folder / WEIGHTS_FILE)

@@ -17,17 +17,11 @@ TOLERANCE = 1e-4  # on scores, relative above 1; differences between machines ar
 PROBE_PAIRS = (
     ("Should teachers get tenure?", "Teachers, who work hard, should get tenure: it protects them."),
     ("To be, or not to be?", "To be or not to be: that is the question!!! that that is the question"),
-    (
-        "Don't ban women’s 9/11 memorials",
-        "The women's memorial cost $1,000,000 in 2011; see http://example.org/a?b=1 for it.",
-    ),
+    ("Don't ban women’s 9/11 memorials", "The women's memorial cost $1,000,000 in 2011; see http://example.org/a?b=1 for it."),
     ("zzyzx qwrtp", "brzgl frmpf"),
     ("", "an argument without a question"),
     ("abortion", ""),
-    (
-        "École 東京 😀 naïve",
-        "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890",
-    ),
+    ("École 東京 😀 naïve", "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890"),
     ("long " * 50, "gun control saves lives and guns " * 100),
 )
 UNICODE_PROBE_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space

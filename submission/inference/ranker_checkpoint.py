@@ -1,33 +1,30 @@
-"""Ranker checkpoints (see `stored`); config.json also holds text lengths and text rule, the probe holds pairs and scores."""
+"""Ranker checkpoints (see `checkpoint_io`); config.json adds text lengths and text rule, the probe holds pairs and scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
 import torch
 
+from submission.engine.base import CPU
 from submission.inference.batching import TokenisedPairs
 from submission.inference.checkpoint_io import (
     CheckpointFormat,
     EncoderReference,
+    NetworkCheckpoint,
     build_from_config,
     load_network,
-    reduce_to_path,
 )
-from submission.inference.device import on_device
 from submission.inference.pair_scoring import score_pairs
 from submission.inference.probe import RankerProbe, run_probe
 from submission.models.ranker import Ranker
-from submission.models.rankers import find
+from submission.models.rankers import get_ranker_class
 from submission.text.normalisation import TextRule
 from submission.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
-
-CPU = torch.device("cpu")
 
 
 class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,37 +37,26 @@ class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
     pretrained: EncoderReference | None = None
 
 
-@dataclass(frozen=True)
-class RankerCheckpoint:
-    """A loaded checkpoint: ranker in evaluation mode, tokeniser, and fingerprint of everything that affects scores."""
+class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
+    """A loaded checkpoint of a ranker."""
 
-    ranker: Ranker
-    tokeniser: Tokeniser
-    fingerprint: str
-    directory: Path | None = None  # directory it was loaded from
-    precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
-
-    def __reduce__(self) -> tuple[Callable[..., RankerCheckpoint], tuple[Any, ...]]:
-        """Pickle as the checkpoint's path."""
-        return reduce_to_path(load_checkpoint, self)
-
-    def ranker_on(self, device: torch.device) -> Ranker:
-        """Return the ranker on a device, in the precision for bulk inference."""
-        return on_device(self.ranker, device, self.precision)
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        return cls(*load_network(directory, RANKER_FORMAT), directory.absolute())
 
     def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
         """Score raw query-premise pairs (N,) float32.
 
-        >>> open_checkpoint(Path("checkpoints/knrm")).scores([("Should zoos exist?", "Zoos keep animals in cages.")])
+        >>> load_checkpoint(Path("checkpoints/knrm")).score([("Should zoos exist?", "Zoos keep animals in cages.")])
         """
         queries = {query: self.tokeniser.encode_query(query) for query, _ in pairs}
         premises = {premise: self.tokeniser.encode_premise(premise) for _, premise in pairs}
-        return score_pairs(self.ranker.to(device), TokenisedPairs.from_names(pairs, queries, premises), device)
+        return score_pairs(self.network.to(device), TokenisedPairs.from_names(pairs, queries, premises), device)
 
 
 def _build(directory: Path, values: Any) -> tuple[Ranker, Tokeniser]:
     config = msgspec.convert(values, RankerConfig)
-    ranker = build_from_config(find(config.ranker), config.config)
+    ranker = build_from_config(get_ranker_class(config.ranker), config.config)
     return ranker, TOKENISERS[ranker.token_unit].load(directory, config.lengths, config.text_rule)
 
 
@@ -80,5 +66,5 @@ RANKER_FORMAT: CheckpointFormat[Ranker, Tokeniser] = CheckpointFormat(
 
 
 def load_checkpoint(directory: Path) -> RankerCheckpoint:
-    """Load a checkpoint and verify its probe. Raises CheckpointError."""
-    return RankerCheckpoint(*load_network(directory, RANKER_FORMAT), directory.absolute())
+    """Load a ranker's checkpoint and verify its probe. Raises CheckpointError."""
+    return RankerCheckpoint.load(directory)

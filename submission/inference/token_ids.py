@@ -26,15 +26,14 @@ class TokenSource(Protocol):
 class TokenCache(TokenSource):
     """Token ids computed from texts; equivalent tokenisers share their tokens."""
 
-    def __init__(self, topics: pd.DataFrame, texts: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
+    def __init__(self, topics: pd.DataFrame, load_premises: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
         """Create from topics `qid query` and a function docnos → `docno premise`; timed as the stage "tokenisation"."""
-        self._stopwatch = stopwatch
-        self._topics = dict(zip(topics["qid"], topics["query"], strict=True))
-        self._texts = texts
+        self._queries = dict(zip(topics["qid"], topics["query"], strict=True))
+        self._load_premises, self._stopwatch = load_premises, stopwatch
         self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
 
     def get_query_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
-        return {qid: tokeniser.encode_query(query) for qid, query in self._topics.items()}
+        return {qid: tokeniser.encode_query(query) for qid, query in self._queries.items()}
 
     def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         """Return the ids (L,) int32 of each premise."""
@@ -43,9 +42,6 @@ class TokenCache(TokenSource):
             tokens = self._tokens_by_tokeniser.setdefault(tokeniser.premise_key, {})
             missing = requested - tokens.keys()
             if missing:
-                texts = self._texts(missing)
-                tokens |= {
-                    docno: tokeniser.tokenise_premise(text)
-                    for docno, text in zip(texts["docno"], texts["premise"], strict=True)
-                }
+                premises = self._load_premises(missing)
+                tokens |= zip(premises["docno"], map(tokeniser.tokenise_premise, premises["premise"]), strict=True)
             return {docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}

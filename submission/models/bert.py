@@ -21,7 +21,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.network import Network
-from submission.models.ranker import Ranker
+from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
 PADDING_BLOCK = 32  # positions; half-precision attention on a CPU is up to twice as fast over multiples of it
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
@@ -30,9 +30,10 @@ ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over
 class EncodedPairs:
     """The encoder's output for pairs; each view is computed on access."""
 
-    def __init__(self, layers: tuple[Tensor, ...], cut: DocumentChunks, query: int, document: int) -> None:
-        """Create from layer vectors L × (R, T, E), the chunks, and the lengths Q and D."""
-        self._layers, self._chunks, self._query, self._document = layers, cut, query, document
+    def __init__(self, layers: tuple[Tensor, ...], chunks: DocumentChunks, query_length: int, document_length: int) -> None:
+        """Create from the vectors of L layers, (R, T, E) each."""
+        self._layers, self._chunks = layers, chunks
+        self._query_length, self._document_length = query_length, document_length
 
     @property
     def cls(self) -> Tensor:
@@ -42,14 +43,14 @@ class EncodedPairs:
     @property
     def query(self) -> Tensor:
         """Return the query vectors (B, L, Q, E) of the first chunk; undefined past a query's end."""
-        first = [layer[self._chunks.first_row, 1 : 1 + self._query] for layer in self._layers]
-        return _to_float32(torch.stack(first, dim=1))
+        vectors = [layer[self._chunks.first_row, 1 : 1 + self._query_length] for layer in self._layers]
+        return _to_float32(torch.stack(vectors, dim=1))
 
     @property
     def document(self) -> Tensor:
         """Return the document vectors (B, L, D, E) of all chunks; undefined past a document's end."""
-        rows, columns = self._chunks.locate(self._document)
-        return _to_float32(torch.stack([layer[rows, columns + self._query + 2] for layer in self._layers], dim=1))
+        rows, columns = self._chunks.locate(self._document_length)
+        return _to_float32(torch.stack([layer[rows, columns + self._query_length + 2] for layer in self._layers], dim=1))
 
 
 class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
@@ -91,7 +92,7 @@ class Encoder(nn.Module):
         self.special_ids = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
         if cls_only:
-            with torch.random.fork_rng():  # leave the random state as it was
+            with torch.random.fork_rng():  # leave the random state unchanged
                 self.bert.encoder.layer[-1] = ClsOnlyLayer(self.bert.config)  # type: ignore[no-untyped-call]
         self.frozen_modules = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
         for module in self.frozen_modules:
@@ -124,9 +125,8 @@ class Encoder(nn.Module):
             length = inputs["input_ids"].shape[1]
             padded = self._rounded[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
             return tuple(layer[:, :length] for layer in padded)
-        with torch.autocast(
-            inputs["input_ids"].device.type, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None
-        ):
+        device = inputs["input_ids"].device.type
+        with torch.autocast(device, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None):
             layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
         return layers
 
@@ -156,7 +156,7 @@ class PairEncoder(Encoder):
         self.chunk_length = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions per chunk
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> EncodedPairs:
-        """Encode pairs given as a ranker's ids and masks."""
+        """Encode pairs; arguments as for `Ranker.forward`."""
         chunks = DocumentChunks(document_mask.sum(1), self.chunk_length)
         layers = self.compute_hidden_states(**self._build_inputs(query, query_mask, document, chunks))
         return EncodedPairs(layers, chunks, query.shape[1], document.shape[1])
@@ -167,7 +167,7 @@ class PairEncoder(Encoder):
         Query columns may be fewer than 20; document position ids are always those after 20 query positions.
         """
         document_start = query.shape[1] + 2
-        position, is_token = chunks.get_document_positions()
+        position, is_token = chunks.get_positions()
         tokens = document[chunks.pair].gather(1, position.clamp(max=document.shape[1] - 1)) * is_token
         ones = torch.ones_like(chunks.pair).unsqueeze(1)  # (R, 1)
         cls, sep = (ones * special for special in self.special_ids)
@@ -208,7 +208,7 @@ class BERTRanker(BERTNetwork, Ranker):
     """A ranker over a BERT encoder."""
 
     token_unit = "pieces"
-    cpu_batch_size, kept_together = 32, 512
+    cpu_batch_size, shard_size = 32, 512
     cls_only: ClassVar[bool] = False  # whether only [CLS] of the last layer is used
 
     def __init__(self, config: Any) -> None:
@@ -216,21 +216,43 @@ class BERTRanker(BERTNetwork, Ranker):
         self.encoder = self.build_encoder(config)
 
     def build_encoder(self, config: Any) -> Encoder:
-        """Build the encoder of a configuration."""
         return PairEncoder(config, self.cls_only)
 
 
-class DocumentChunks:
-    """Split of documents into P = ceil(length / longest) chunks, at least one, of ceil(length / P) positions."""
+class CLSRanker(BERTRanker):
+    """A linear layer over the mean [CLS] vector of a document's chunks."""
 
-    def __init__(self, lengths: Tensor, longest: int) -> None:
+    cls_only = True
+    dropout: nn.Dropout
+    linear: nn.Linear
+
+    def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Compute the vectors (B, E) that the linear layer reads."""
+        encoded: EncodedPairs = self.encoder(query, query_mask, document, document_mask)
+        return encoded.cls[:, -1]
+
+    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+        """Score pairs (B,): w · vector + b."""
+        return torch.squeeze(self.linear(self.dropout(self.pool(query, query_mask, document, document_mask))), -1)
+
+    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
+        """Break the score down into [CLS] and bias."""
+        [vector] = self.pool(query, query_mask, document, document_mask)
+        parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
+        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
+
+
+class DocumentChunks:
+    """Split of documents into P = ceil(length / max_size) chunks, at least one, of ceil(length / P) positions."""
+
+    def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
-        self.count = (-(-lengths // longest)).clamp(min=1)  # (B,)
+        self.count = (-(-lengths // max_size)).clamp(min=1)  # (B,)
         self.chunk_size = -(-lengths // self.count)  # (B,)
         self.first_row = self.count.cumsum(0) - self.count  # (B,) row of a pair's first chunk
         self.pair = torch.repeat_interleave(self.count)  # (R,) pair of each chunk
 
-    def get_document_positions(self) -> tuple[Tensor, Tensor]:
+    def get_positions(self) -> tuple[Tensor, Tensor]:
         """Return the document position at each chunk position, and whether it holds a token, (R, S) each."""
         column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
         size = self.chunk_size[self.pair].unsqueeze(1)

@@ -33,29 +33,20 @@ class CRF(nn.Module):
     @torch.no_grad()
     def forbid_unseen_transitions(self, tags: Tensor) -> None:
         """Forbid transitions that do not occur in the tag sequences (B, L), right-padded."""
-        seen = torch.zeros_like(self.transitions, dtype=torch.bool)
-        seen[tags, self._get_previous_tags(tags)] = True
-        seen[PADDING_STATE, PADDING_STATE] = True
-        self.transitions[~seen] = FORBIDDEN_SCORE
+        is_allowed = torch.zeros_like(self.transitions, dtype=torch.bool)
+        is_allowed[tags, self._get_previous_tags(tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = True
+        self.transitions[~is_allowed] = FORBIDDEN_SCORE
 
-    def loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Compute the mean negative log-likelihood of tags, log Z - score.
-
-        Args:
-            emissions: (B, L, S).
-            tags: (B, L) int64.
-            mask: (B, L) bool, true for tokens.
-        """
-        return (self.log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
+    def compute_loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """Compute the mean negative log-likelihood, log Z - score, of tags (B, L) given emissions (B, L, S)."""
+        return (self.compute_log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Score tag sequences (B, L) → (B,)."""
-        token_scores = (
-            emissions.gather(2, tags[:, :, None]).squeeze(2) + self.transitions[tags, self._get_previous_tags(tags)]
-        )  # (B, L)
-        return (token_scores * mask).sum(1)
+        emitted = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
+        return ((emitted + self.transitions[tags, self._get_previous_tags(tags)]) * mask).sum(1)
 
-    def log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
+    def compute_log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
         """Compute log Z (B,) with the forward algorithm, one token of all sequences at a time."""
         total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), over all paths ending in a state
         for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
-from submission.models.network import Network
+from submission.models.network import Network, StoredTokeniser
 
 
 class TokenAnnotation(NamedTuple):
@@ -24,8 +24,7 @@ class Passage(Protocol):
     """A span of text that an enricher reads at once."""
 
     @property
-    def text(self) -> str:
-        """Return the text of the passage."""
+    def text(self) -> str: ...
 
     def __len__(self) -> int:
         """Return the number of tokens."""
@@ -35,20 +34,12 @@ P = TypeVar("P", bound=Passage)
 P_co = TypeVar("P_co", bound=Passage, covariant=True)
 
 
-class PassageTokeniser(Protocol[P_co]):
-    """A tokeniser that splits texts into passages; its file is part of the checkpoint."""
-
-    file: ClassVar[str]
+class PassageTokeniser(StoredTokeniser, Protocol[P_co]):
+    """A tokeniser that splits texts into passages."""
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
         """Load from a directory with its file and the enricher's Config. Raises OSError, ValueError."""
-
-    def matches_vocabulary(self, size: int) -> bool:
-        """Return whether its ids fit a network with `size` embedding rows."""
-
-    def to_bytes(self) -> bytes:
-        """Return the content of its file."""
 
     def split(self, text: str) -> Sequence[P_co]:
         """Split a raw text into passages, in order; a text without words has none."""
@@ -61,7 +52,7 @@ class Enricher(Network, ABC, Generic[P]):
     """
 
     tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
-    output_name: ClassVar[str]  # name of its output
+    output_name: ClassVar[str]  # what the output is called
     input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that it reads
     component_types: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty for weighting enrichers
     min_batch_tokens: ClassVar[int] = 0  # minimum tokens per batch

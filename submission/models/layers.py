@@ -22,39 +22,30 @@ def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
     return mask & (ids != UNKNOWN_ID)
 
 
-def run_bidirectional(ahead: nn.Module, back: nn.Module, vectors: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Run two RNNs over texts, one in each direction.
+def run_bidirectional(
+    forward_rnn: nn.Module, backward_rnn: nn.Module, vectors: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run two batch-first RNNs over texts (B, L, E), one in each direction.
 
     The backward RNN reads each text reversed within its length, so that padding comes last for both. (Packed sequences are
     equivalent, but their gradient is several times slower on a CPU.)
-
-    Args:
-        ahead: maps (B, L, E) to states (B, L, H) first, like torch's RNNs.
-        back: the same, for the reverse direction.
-        vectors: (B, L, E).
-        mask: (B, L) bool, true for tokens.
 
     Returns:
         forward states (B, L, H); backward states, last token first; positions (B, L) of the reversed order.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
-    return ahead(vectors)[0], back(gather_positions(vectors, reversal))[0], reversal
+    return forward_rnn(vectors)[0], backward_rnn(gather_positions(vectors, reversal))[0], reversal
 
 
-def gather_positions(vectors: Tensor, places: Tensor) -> Tensor:
+def gather_positions(vectors: Tensor, positions: Tensor) -> Tensor:
     """Gather vectors (B, L, V) at positions (B, L) within each row."""
-    return vectors.gather(1, places.unsqueeze(2).expand_as(vectors))
+    return vectors.gather(1, positions.unsqueeze(2).expand_as(vectors))
 
 
 def find_unique_tokens(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Return the distinct token ids, ascending and starting with padding, and each position's index among them.
+    """Return the distinct token ids (T,), ascending from padding, and the index (B, L) of each token among them.
 
-    Args:
-        ids: (B, L).
-        rows: size of the embedding table.
-
-    Returns:
-        distinct ids (T,); indices (B, L).
+    `rows` is the size of the embedding table.
     """
     is_present = torch.zeros(rows, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
     is_present[PADDING_ID] = True
@@ -64,7 +55,7 @@ def find_unique_tokens(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
-    """Convolve texts, computing each distinct word's product with each window position once.
+    """Convolve texts without bias, computing each distinct word's product with each window position once.
 
     Args:
         vectors: (T, E), distinct words.
@@ -73,7 +64,7 @@ def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, size: int) -
         size: texts per batch; small batches stay in the CPU cache.
 
     Yields:
-        (b, L - h + 1, C) per batch, without bias.
+        (b, L - h + 1, C) per batch.
     """
     window = weight.shape[2]
     products = torch.cat([vectors @ weight[:, :, offset].t() for offset in range(window)])  # (h · T, C)
@@ -124,11 +115,7 @@ class KernelPooling(Kernels):
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Compute features (B, K) of similarities (B, Q, D), ignoring masked positions."""
-        return self.compute_query_features(similarity, query_mask, document_mask).sum(1)
-
-    def compute_query_features(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute each query position's features (B, Q, K)."""
-        return self.take_logs(self(similarity, document_mask), query_mask)
+        return self.take_logs(self(similarity, document_mask), query_mask).sum(1)
 
     def take_logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
         """Compute each query position's features (B, Q, K) from soft counts (B, Q, K)."""
@@ -138,18 +125,14 @@ class KernelPooling(Kernels):
         self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str
     ) -> list[Contribution]:
         """Return the contributions to a score that is `weights` (K,) times the features of a single pair (B = 1)."""
-        values = self.compute_query_features(similarity, query_mask, document_mask)[0] * weights
+        values = self.take_logs(self(similarity, document_mask), query_mask)[0] * weights
         return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 
 
 def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Contribution]:
-    """Return the contributions of kernels to a score.
+    """Return the contributions `values` (Q, K) of kernels to a score, labelled with `name` and the kernel's mu.
 
-    Args:
-        kernels: their mus label the contributions.
-        similarity: (Q, D), -inf for masked positions.
-        values: (Q, K), contribution of each kernel at each query position.
-        name: label prefix.
+    `similarity` (Q, D) is -inf for masked positions.
     """
     parts = []
     for query, row in enumerate(values.tolist()):
@@ -163,7 +146,7 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """Compute ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
 
-    Not differentiable. `mask` is a mask that broadcasts to the similarities; `dtype` is the result's.
+    Not differentiable. The mask broadcasts to the similarities; the result has the given dtype.
     """
     counts = torch.zeros(*similarity.shape[:-1], bins, dtype=dtype, device=similarity.device)
     counts.scatter_add_(-1, compute_bins(similarity, bins), mask.to(dtype).expand_as(similarity))
@@ -175,7 +158,7 @@ def compute_bins(similarity: Tensor, bins: int) -> Tensor:
     return ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
 
 
-class FrozenTable(nn.Module):
+class FrozenEmbedding(nn.Module):
     """Frozen word embeddings: ids (B, L) to vectors (B, L, E)."""
 
     weight: Tensor
@@ -185,5 +168,4 @@ class FrozenTable(nn.Module):
         self.register_buffer("weight", torch.zeros(rows, dimensions))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look up the vectors of ids."""
         return functional.embedding(ids, self.weight)

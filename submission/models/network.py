@@ -1,11 +1,23 @@
-"""Base class of all networks with checkpoints."""
+"""Base class of the networks with checkpoints, and the interface of their tokenisers."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import nn
+
+
+class StoredTokeniser(Protocol):
+    """A tokeniser that a checkpoint stores."""
+
+    file: ClassVar[str]  # file name in a checkpoint
+
+    def matches_vocabulary(self, size: int) -> bool:
+        """Return whether its ids fit a network with `size` embedding rows."""
+
+    def to_bytes(self) -> bytes:
+        """Return the content of its file."""
 
 
 class Network(nn.Module):
@@ -23,7 +35,6 @@ class Network(nn.Module):
 
     @classmethod
     def get_name(cls) -> str:
-        """Return the network's name, that of its file."""
         return cls.__module__.rpartition(".")[2]
 
     def get_vocabulary_size(self) -> int:

@@ -1,4 +1,4 @@
-"""Pad token ids into rectangular arrays."""
+"""Padding of token ids to rectangular arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pad(texts: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
 
 
 def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.ndarray, np.ndarray]:
-    """Pad token ids to ids (B, L) of a type and mask (B, L) bool."""
+    """Pad token ids to ids (B, L) of a dtype and mask (B, L) bool."""
     lengths = np.array([len(text) for text in texts], dtype=int)
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)

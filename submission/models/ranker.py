@@ -27,7 +27,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class NetworkExplanation:
-    """A score as contributions that sum to it before the activation `output`."""
+    """Contributions that sum to a score before its activation."""
 
     contributions: list[Contribution]
     activation: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
@@ -42,15 +42,11 @@ def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tupl
 
 
 class Ranker(Network, ABC):
-    """A network that scores query-document pairs.
-
-    Scores are independent of padding, batch composition and order. Pairs are scored in batches; a TopicRanker or SiameseRanker
-    shares work between pairs.
-    """
+    """A network that scores query-document pairs, independently of padding, batch composition and order."""
 
     token_unit: ClassVar[InputUnit] = "words"
-    cpu_batch_size: ClassVar[int] = 512  # documents per CPU batch
-    kept_together: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
+    cpu_batch_size: ClassVar[int] = 512  # documents
+    shard_size: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Run the network without autocast, even if it is enabled; only an encoder may lower its own precision.
@@ -64,16 +60,13 @@ class Ranker(Network, ABC):
 
     @abstractmethod
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs.
+        """Score pairs (B,) float32, or float64 if the parameters are.
 
         Args:
             query: ids (B, Q) int64.
             query_mask: (B, Q) bool, true for query tokens, false for padding.
             document: ids (B, D) int64.
-            document_mask: (B, D) bool, likewise.
-
-        Returns:
-            scores (B,), float32 (float64 if the parameters are).
+            document_mask: (B, D) bool.
         """
 
     @abstractmethod
@@ -82,17 +75,13 @@ class Ranker(Network, ABC):
 
 
 class TopicRanker(Ranker):
-    """A ranker that shares work between the documents of a query."""
+    """A ranker that shares work between queries and between the documents of a query."""
 
     @abstractmethod
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Return a scorer of one query's documents, equal to `forward` for each pair.
+        """Compute the shared work of all queries, ids (N, Q); return a scorer (B,) of one query's documents.
 
-        Args:
-            queries: ids (N, Q) int64 of all queries; their shared work is computed here.
-
-        Returns:
-            function of query ids (1, Q) int64 and mask (1, Q) bool, document ids (B, D) and mask (B, D), to scores (B,).
+        The scorer takes query ids (1, Q) and mask (1, Q), document ids (B, D) and mask (B, D), and equals `forward`.
         """
 
 

@@ -6,6 +6,8 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ K1, B, EPSILON = 1.5, 0.75, 0.25  # rank-bm25's defaults
 POSTING_DTYPE = np.dtype([("conclusion", np.int32), ("weight", np.float64)])
 
 
+@dataclass(frozen=True, eq=False)
 class ConclusionIndex:
     """Inverted index over a collection's unique normalised conclusions with BM25 weights (k1 1.5, b 0.75, epsilon 0.25).
 
@@ -34,30 +37,17 @@ class ConclusionIndex:
     its terms. Scores equal BM25Okapi.get_scores bit for bit.
     """
 
-    def __init__(
-        self,
-        conclusions: list[str],
-        docnos: list[list[str]],
-        mean_length: float,
-        terms: list[str],
-        idf: np.ndarray,
-        offsets: np.ndarray,
-        postings: np.ndarray,
-    ) -> None:
-        """Create an index from its parts; use `of` for a collection.
+    conclusions: list[str]  # normalised, ascending
+    docnos: list[list[str]]  # of each conclusion, ascending
+    mean_length: float  # terms per conclusion
+    terms: list[str]  # distinct
+    idf: np.ndarray  # (terms,) float64
+    offsets: np.ndarray  # (terms + 1,) int64, start of each term's postings
+    postings: np.ndarray  # (postings,) of POSTING_DTYPE, by term, then conclusion
 
-        Args:
-            conclusions: normalised, in ascending order.
-            docnos: each conclusion's docnos, ascending.
-            mean_length: mean number of terms per conclusion.
-            terms: all distinct terms.
-            idf: (terms,) float64.
-            offsets: (terms + 1,) int64, start of each term's postings.
-            postings: (postings,) of POSTING, sorted by term, then conclusion.
-        """
-        self.conclusions, self.docnos, self._length = conclusions, docnos, mean_length
-        self._terms, self._idf, self._offsets, self._postings = terms, idf, offsets, postings
-        self._term_ids = {term: index for index, term in enumerate(terms)}
+    @cached_property
+    def _term_ids(self) -> dict[str, int]:
+        return {term: index for index, term in enumerate(self.terms)}
 
     @classmethod
     def build(cls, collection: pd.DataFrame) -> ConclusionIndex:
@@ -73,19 +63,19 @@ class ConclusionIndex:
         terms, idf = list(bm25.idf), np.array(list(bm25.idf.values()))
         if not (idf > 0).any():  # with one or two conclusions all idf values are ≤ 0: use equal weights
             idf[:] = 1.0
-        offsets, postings = _build_postings(bm25, {term: index for index, term in enumerate(terms)}, idf)
         docnos = [sorted(docnos_by_conclusion[conclusion]) for conclusion in conclusions]
-        return cls(conclusions, docnos, bm25.avgdl, terms, idf, offsets, postings)
+        return cls(conclusions, docnos, bm25.avgdl, terms, idf, *_build_postings(bm25, terms, idf))
 
     def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
         """Compute each query term's contribution to the score of any conclusion, indexed or not."""
-        terms = normalise(conclusion).split()
-        counts = Counter(terms)
+        counts = Counter(normalise(conclusion).split())
         contributions = []
         for term in normalise(query).split():
-            matches = counts[term] and term in self._term_ids
-            weight = _bm25_weight(self._idf[self._term_ids[term]], counts[term], len(terms), self._length) if matches else 0.0
-            contributions.append((term, float(weight)))
+            weight = 0.0
+            if counts[term] and term in self._term_ids:
+                idf = self.idf[self._term_ids[term]]
+                weight = float(_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
+            contributions.append((term, weight))
         return contributions
 
     def score_all(self, query: str) -> np.ndarray:
@@ -109,8 +99,8 @@ class ConclusionIndex:
 
     def to_bytes(self) -> bytes:
         """Serialise the index."""
-        arrays = self._idf.tobytes(), self._offsets.tobytes(), self._postings.tobytes()
-        return msgspec.msgpack.encode((self.conclusions, self.docnos, self._length, self._terms, *arrays))
+        arrays = self.idf.tobytes(), self.offsets.tobytes(), self.postings.tobytes()
+        return msgspec.msgpack.encode((self.conclusions, self.docnos, self.mean_length, self.terms, *arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ConclusionIndex:
@@ -120,33 +110,33 @@ class ConclusionIndex:
         arrays = np.frombuffer(idf, np.float64), np.frombuffer(offsets, np.int64), np.frombuffer(postings, POSTING_DTYPE)
         return cls(conclusions, docnos, length, terms, *arrays)
 
-    def _get_postings(self, word: str) -> np.ndarray:
-        term_id = self._term_ids.get(word)
-        return self._postings[:0] if term_id is None else self._postings[self._offsets[term_id] : self._offsets[term_id + 1]]
+    def _get_postings(self, term: str) -> np.ndarray:
+        term_id = self._term_ids.get(term)
+        return self.postings[:0] if term_id is None else self.postings[self.offsets[term_id] : self.offsets[term_id + 1]]
 
 
-def _build_postings(bm25: BM25Okapi, numbers: dict[str, int], idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _build_postings(bm25: BM25Okapi, terms: list[str], idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Build the offsets and postings of all terms."""
+    id_by_term = {term: index for index, term in enumerate(terms)}
     conclusion_ids = np.repeat(np.arange(len(bm25.doc_freqs)), [len(frequencies) for frequencies in bm25.doc_freqs])
-    term_ids = np.array([numbers[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
+    term_ids = np.array([id_by_term[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
     frequency = np.array([count for frequencies in bm25.doc_freqs for count in frequencies.values()], dtype=np.int64)
     postings = np.empty(len(term_ids), dtype=POSTING_DTYPE)
     weights = _bm25_weight(idf[term_ids], frequency, np.array(bm25.doc_len)[conclusion_ids], bm25.avgdl)
     postings["conclusion"], postings["weight"] = conclusion_ids, weights
-    offsets = np.concatenate([[0], np.bincount(term_ids, minlength=len(numbers)).cumsum()]).astype(np.int64)
+    offsets = np.concatenate([[0], np.bincount(term_ids, minlength=len(terms)).cumsum()]).astype(np.int64)
     return offsets, postings[np.argsort(term_ids, kind="stable")]
 
 
-def _bm25_weight(idf: Any, frequency: Any, mean_length: Any, mean: float) -> Any:
+def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> Any:
     """Compute a term's BM25 weight with BM25Okapi's formula and order of operations; scalars or arrays."""
-    return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * mean_length / mean)))
+    return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean_length)))
 
 
-def load_or_build_conclusion_index(conclusions: Callable[[], pd.DataFrame], kept: ArtifactStore) -> ConclusionIndex:
-    """Load the index of a collection `docno conclusion` from the cache, or build it; its key must cover the collection."""
-    return ConclusionIndex.from_bytes(
-        kept.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(conclusions()).to_bytes())
-    )
+def load_or_build_conclusion_index(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> ConclusionIndex:
+    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key covers the collection."""
+    data = store.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes())
+    return ConclusionIndex.from_bytes(data)
 
 
 def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
@@ -159,8 +149,8 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
     for qid, query in track(list(zip(topics["qid"], topics["query"], strict=True)), "conclusion retrieval", "topics"):
         hits = [(docno, score) for conclusion, score in index.find_top_conclusions(query) for docno in index.docnos[conclusion]]
         if not hits:
-            known = index.has_query_term(query)
-            reason = "no matching conclusion scores above 0" if known else "no conclusion contains a query term"
+            matches = index.has_query_term(query)
+            reason = "no matching conclusion scores above 0" if matches else "no conclusion contains a query term"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
         rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(hits, 1)]
     return rankings_from_rows(rows)

@@ -21,7 +21,7 @@ from torch import Tensor
 from submission.engine.base import LOCAL_ENGINE, Engine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.inference.batching import batch_by_tokens
-from submission.inference.device import get_max_batch_tokens, map_batches, on_device, single_thread
+from submission.inference.device import get_max_batch_tokens, map_batches, move_to_device, single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
@@ -29,8 +29,8 @@ from submission.retrieval.sparse_matrix import allocate_npy
 from submission.retrieval.top_k import top_k
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 
-VECTORS_FILE, CONCLUSIONS_FILE, PARTS = "vectors.npy", "names.msgpack", "parts"
-KEPT_TOGETHER = 1024  # texts per shard; an interruption repeats at most one shard
+VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "parts"
+SHARD_SIZE = 1024  # texts
 VECTOR_BLOCK = 16384  # vectors per matrix product
 QUERY_BLOCK = 64  # queries per matrix product
 ROUNDING_MARGIN = 1e-4  # generous bound on the float32 error of a dot product
@@ -38,7 +38,7 @@ ROUNDING_MARGIN = 1e-4  # generous bound on the float32 error of a dot product
 
 @dataclass(frozen=True)
 class NamedTexts:
-    """Named texts and the way the network reads them."""
+    """Named texts and how the network reads them."""
 
     names: Sequence[str]
     load: Callable[[list[str]], list[str]]  # loads the texts with these names, in order
@@ -81,36 +81,31 @@ class DenseIndex:
             products[:, start : start + VECTOR_BLOCK] = (block @ transposed).t().numpy()
         return products
 
-    def _score_exactly(self, query: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    def _score_exactly(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Compute dot products in float64 in a fixed order, rounded to float32 as in a run."""
-        products: np.ndarray = self._vectors[numbers].astype(np.float64) * query.astype(np.float64)
+        products: np.ndarray = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
         scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
         return scores
 
 
 def load_or_build_dense_index(
-    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, kept: ArtifactStore, engine: Engine = LOCAL_ENGINE
+    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: ArtifactStore, engine: Engine = LOCAL_ENGINE
 ) -> DenseIndex:
     """Load the vectors of named texts from the cache, or build them, resuming from completed shards.
 
-    Args:
-        texts: loaded only if the index is built.
-        checkpoint: of a DenseRanker.
-        device: device for each shard.
-        kept: artifact store; its key must cover all other arguments.
-        engine: computes the shards.
+    The checkpoint is of a DenseRanker; the store's key must cover all other arguments.
 
     Raises:
-        OutputError: the cache cannot be written.
+        OutputError: If the cache cannot be written.
     """
-    [file] = kept.build_files([VECTORS_FILE], partial(_build_vectors, texts, checkpoint, device, kept, engine))
-    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
+    [file] = store.build_files([VECTORS_FILE], partial(_build_vectors, texts, checkpoint, device, store, engine))
+    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
     return DenseIndex(texts.names, file)
 
 
-def make_premise_texts(docnos: Sequence[str], texts: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
-    """Return documents' premises as named texts; `texts` loads `docno premise` in order."""
-    return NamedTexts(docnos, lambda names: texts(names)["premise"].tolist(), "premise")
+def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
+    """Return documents' premises as named texts; `load_premises` loads `docno premise` in order."""
+    return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
 
 
 def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
@@ -118,63 +113,59 @@ def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
     return NamedTexts(conclusions, list, "query")
 
 
-def group_by_conclusion(conclusions: Callable[[], pd.DataFrame], kept: ArtifactStore) -> dict[str, list[str]]:
+def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> dict[str, list[str]]:
     """Return a collection's distinct conclusions, ascending, with their docnos; cached."""
 
     def build() -> bytes:
-        collection = conclusions()
+        collection = load_conclusions()
         docnos: dict[str, list[str]] = {}
         for conclusion, docno in sorted(zip(collection["conclusion"], collection["docno"], strict=True)):
             docnos.setdefault(conclusion, []).append(docno)
         return msgspec.msgpack.encode(docnos)
 
-    return msgspec.msgpack.decode(kept.load_or_build(CONCLUSIONS_FILE, build), type=dict[str, list[str]])
+    return msgspec.msgpack.decode(store.load_or_build(CONCLUSIONS_FILE, build), type=dict[str, list[str]])
 
 
 def encode_queries(
-    titles: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
+    queries: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
     """Encode queries (N, V) float32, each independently of the others."""
-    return run_one(engine, partial(_encode_queries, checkpoint, device), titles, device)
+    return run_one(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
 @torch.inference_mode()
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
-    ranker, token_ids = _get_dense_ranker(checkpoint).to(device), checkpoint.tokeniser.encode_query
+    ranker, tokeniser = _get_dense_ranker(checkpoint).to(device), checkpoint.tokeniser
     ranker.set_encoder_precision(None)  # building an index may have lowered it
     with single_thread():
-        vectors = [ranker.encode(*(tensor.to(device) for tensor in pad([token_ids(query)]))) for query in queries]
+        batches = [pad([tokeniser.encode_query(query)]) for query in queries]
+        vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in batches]
     return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
 
 
 def encode_shard(
-    checkpoint: RankerCheckpoint, read_as: Literal["query", "premise"], device: torch.device, texts: list[str]
+    checkpoint: RankerCheckpoint, input_type: Literal["query", "premise"], device: torch.device, texts: list[str]
 ) -> bytes:
     """Encode a shard (N, V) float16 as the bytes of a .npy file."""
-    ranker, token_ids = (
-        on_device(_get_dense_ranker(checkpoint), device, checkpoint.precision),
-        getattr(checkpoint.tokeniser, f"encode_{read_as}"),
-    )
-    return npy_bytes(encode_texts([token_ids(text) for text in texts], ranker, device, checkpoint.precision))
+    ranker = move_to_device(_get_dense_ranker(checkpoint), device, checkpoint.precision)
+    encode = checkpoint.tokeniser.encode_query if input_type == "query" else checkpoint.tokeniser.encode_premise
+    return npy_bytes(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
 
 
 def _build_vectors(
-    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, kept: ArtifactStore, engine: Engine, file: Path
+    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: ArtifactStore, engine: Engine, file: Path
 ) -> None:
     """Encode all shards, then concatenate them."""
     names, encode = texts.names, partial(encode_shard, checkpoint, texts.input_type, device)
-    starts = range(0, len(names), KEPT_TOGETHER)
-
-    def make_shard(start: int) -> Shard[list[str]]:
-        shard = list(names[start : start + KEPT_TOGETHER])
-        return Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True)
-
-    name, shards = checkpoint.ranker.get_name(), [make_shard(start) for start in starts]
-    content = compute_shards(encode, shards, ArtifactStore(kept.directory / PARTS, {}), engine, device, name, "texts")
-    first = array_from_npy(content(0) if shards else run_one(engine, encode, [""], device))
+    starts, shards, shard_store = range(0, len(names), SHARD_SIZE), [], ArtifactStore(store.directory / SHARDS_DIR, {})
+    for start in starts:
+        shard = list(names[start : start + SHARD_SIZE])
+        shards.append(Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True))
+    read_shard = compute_shards(encode, shards, shard_store, engine, device, checkpoint.network.get_name(), "texts")
+    first = array_from_npy(read_shard(0) if shards else run_one(engine, encode, [""], device))
     array = allocate_npy(file, np.float16, (len(names), first.shape[1]))
     for index, start in enumerate(starts):  # one at a time: together they may exceed memory
-        array[start : start + KEPT_TOGETHER] = array_from_npy(content(index))
+        array[start : start + SHARD_SIZE] = array_from_npy(read_shard(index))
     array.flush()
 
 
@@ -194,6 +185,6 @@ def encode_texts(
 
 
 def _get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
-    if not isinstance(checkpoint.ranker, DenseRanker):
-        raise TypeError(f"{checkpoint.ranker.get_name()} is not a dense ranker")
-    return checkpoint.ranker
+    if not isinstance(checkpoint.network, DenseRanker):
+        raise TypeError(f"{checkpoint.network.get_name()} is not a dense ranker")
+    return checkpoint.network

@@ -9,7 +9,7 @@ import pandas as pd
 Fields = Literal["conclusion premise", "premise"]
 
 
-def texts_of(documents: pd.DataFrame, fields: Fields) -> list[str]:
+def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
     """Return the texts to index; a TIREx text, stored as both conclusion and premise, is indexed once."""
     if fields == "premise":
         return documents["premise"].tolist()

@@ -28,13 +28,12 @@ from submission.rankings import MAX_DEPTH
 from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards
 from submission.retrieval.top_k import top_k
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
-from submission.text.tokenisers import Tokeniser
 
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 2048  # documents per batch; larger batches share more words
-KEPT_TOGETHER = 4096  # documents per shard
-PARTS = "parts"
+SHARD_SIZE = 4096  # documents
+SHARDS_DIR = "parts"
 POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
@@ -43,55 +42,50 @@ class LatentIndex:
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
         """Open the files of a collection of `size` documents."""
-        self._rows, self._size = CSRMatrix(files), size
+        self._postings, self._size = CSRMatrix(files), size
 
     @property
     def sparsity(self) -> float:
         """Return the fraction of zeros in the document vectors (Entezari 2020, eq. 3.19)."""
-        return 1 - len(self._rows.data) / (self._size * len(self._rows))
+        return 1 - len(self._postings.data) / (self._size * len(self._postings))
 
     def score_all(self, query: np.ndarray) -> np.ndarray:
         """Compute the dot products (documents,) float32 of a latent query vector (latent,) with all documents."""
         scores = np.zeros(self._size, dtype=np.float32)
         for term in np.flatnonzero(query):
-            documents, weights = self._rows.row(int(term))
+            documents, weights = self._postings.get_row(int(term))
             scores[documents] += query[term] * weights
         return scores
 
 
 def load_or_build_latent_index(
-    collection: list[str],
-    texts: Callable[[list[str]], pd.DataFrame],
+    docnos: list[str],
+    load_premises: Callable[[list[str]], pd.DataFrame],
     checkpoint: RankerCheckpoint,
     device: torch.device,
-    kept: ArtifactStore,
+    store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> LatentIndex:
     """Load the latent index of a collection from the cache, or build it, resuming from completed shards.
 
-    Args:
-        collection: docnos.
-        texts: loads `docno premise` of docnos in order; used only if the index is built.
-        checkpoint: of a LatentRanker.
-        device: device for each shard.
-        kept: artifact store; its key must cover all other arguments.
-        engine: computes the shards.
+    `load_premises` loads `docno premise` in order. The checkpoint is of a LatentRanker; the store's key must cover all other
+    arguments.
 
     Raises:
-        OutputError: the cache cannot be written.
+        OutputError: If the cache cannot be written.
     """
-    files = kept.build_files(CSR_FILES, partial(_build_index, collection, texts, checkpoint, device, kept, engine))
-    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
-    index = LatentIndex(files, len(collection))
+    files = store.build_files(CSR_FILES, partial(_build_index, docnos, load_premises, checkpoint, device, store, engine))
+    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
+    index = LatentIndex(files, len(docnos))
     size = sum(file.stat().st_size for file in files) / 1e6
-    log.info("latent index: %d documents, %.2f %% zeros, %.1f MB", len(collection), 100 * index.sparsity, size)
+    log.info("latent index: %d documents, %.2f %% zeros, %.1f MB", len(docnos), 100 * index.sparsity, size)
     return index
 
 
-def search(topics: pd.DataFrame, collection: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
+def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
     """Return the top documents of topics `qid query` as `qid docno score`, score > 0.
 
-    At most `DEEPEST` per topic; ties go to the first document of the collection.
+    At most `MAX_DEPTH` per topic; ties go to the first document of the collection.
     """
     ranker = _get_latent_ranker(checkpoint).cpu()
     rows = []
@@ -100,19 +94,18 @@ def search(topics: pd.DataFrame, collection: list[str], checkpoint: RankerCheckp
             query = ranker.encode(*pad([checkpoint.tokeniser.encode_query(text)]))[0].numpy()
         scores = index.score_all(query)
         if not scores.any():
-            log.warning(
-                "topic %s (%s): no document shares a latent term with the query; its ranking is empty", qid, abbreviate(text)
-            )
-        rows += [(qid, collection[row], scores[row]) for row in top_k(scores, MAX_DEPTH) if scores[row] > 0]
+            reason = "no document shares a latent term with the query"
+            log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(text), reason)
+        rows += [(qid, docnos[row], scores[row]) for row in top_k(scores, MAX_DEPTH) if scores[row] > 0]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 
 
 def _build_index(
-    collection: list[str],
-    texts: Callable[[list[str]], pd.DataFrame],
+    docnos: list[str],
+    load_premises: Callable[[list[str]], pd.DataFrame],
     checkpoint: RankerCheckpoint,
     device: torch.device,
-    kept: ArtifactStore,
+    store: ArtifactStore,
     engine: Engine,
     *files: Path,
 ) -> None:
@@ -121,15 +114,15 @@ def _build_index(
         latent_size = _get_latent_ranker(checkpoint).cpu().encode(*pad([[]])).shape[1]
 
     def make_shard(start: int) -> Shard[tuple[int, list[str]]]:
-        docnos = collection[start : start + KEPT_TOGETHER]
-        return Shard(f"{start:09}.npy", len(docnos), lambda: (start, texts(docnos)["premise"].tolist()), can_load_remotely=True)
+        shard = docnos[start : start + SHARD_SIZE]
+        return Shard(f"{start:09}.npy", len(shard), lambda: (start, load_premises(shard)["premise"].tolist()), True)
 
-    shards = [make_shard(start) for start in range(0, len(collection), KEPT_TOGETHER)]
-    encode, shard_cache = partial(encode_shard, checkpoint, device), ArtifactStore(kept.directory / PARTS, {})
-    content = compute_shards(encode, shards, shard_cache, engine, device, "latent index", "documents")
+    shards = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)]
+    encode, shard_store = partial(encode_shard, checkpoint, device), ArtifactStore(store.directory / SHARDS_DIR, {})
+    read_shard = compute_shards(encode, shards, shard_store, engine, device, "latent index", "documents")
 
     def iter_shards() -> Iterator[np.ndarray]:
-        return map(array_from_npy, map(content, range(len(shards))))
+        return map(array_from_npy, map(read_shard, range(len(shards))))
 
     counts = [np.bincount(shard["term"], minlength=latent_size) for shard in iter_shards()]
     merge_shards(((shard["document"], shard["weight"]) for shard in iter_shards()), counts, np.float32, files)
@@ -138,16 +131,12 @@ def _build_index(
 def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
     """Compute the postings of premises as .npy bytes; the shard is the position of its first document and the premises."""
     start, premises = shard
-    return npy_bytes(
-        _compute_postings(premises, start, _get_latent_ranker(checkpoint).to(device), checkpoint.tokeniser, device)
-    )
+    token_ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]
+    return npy_bytes(_compute_postings(token_ids, start, _get_latent_ranker(checkpoint).to(device), device))
 
 
-def _compute_postings(
-    texts: list[str], start: int, ranker: LatentRanker, tokeniser: Tokeniser, device: torch.device
-) -> np.ndarray:
+def _compute_postings(ids: list[list[int]], start: int, ranker: LatentRanker, device: torch.device) -> np.ndarray:
     """Compute the postings of documents, sorted by term, then document."""
-    ids = [tokeniser.encode_premise(text) for text in texts]
 
     def encode(rows: np.ndarray) -> Tensor:
         return ranker.encode_batch(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
@@ -167,6 +156,6 @@ def _compute_postings(
 
 
 def _get_latent_ranker(checkpoint: RankerCheckpoint) -> LatentRanker:
-    if not isinstance(checkpoint.ranker, LatentRanker):
-        raise TypeError(f"{checkpoint.ranker.get_name()} is not a latent ranker")
-    return checkpoint.ranker
+    if not isinstance(checkpoint.network, LatentRanker):
+        raise TypeError(f"{checkpoint.network.get_name()} is not a latent ranker")
+    return checkpoint.network

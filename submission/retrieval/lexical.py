@@ -5,10 +5,12 @@ A query is a mapping of distinct terms to weights; an unexpanded query weighs a 
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,7 +19,7 @@ import torch
 from msgspec import Meta, field
 
 from submission.progress import track
-from submission.retrieval.term_index import CollectionStatistics, TermIndex
+from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex
 from submission.retrieval.term_weighting import bm25, bm25_query_weight, dirichlet_length_penalty, dirichlet_term_weight
 from submission.retrieval.top_k import top_k
 
@@ -36,10 +38,10 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     k3: NonNegative = 8.0
 
     def score_term(
-        self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int
+        self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
         """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
-        scores = bm25(tf, dl, of.df[term_index], of.documents, of.tokens, self.k1, self.b)
+        scores = bm25(tf, dl, statistics.df[term_index], statistics.documents, statistics.tokens, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
     def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
@@ -55,13 +57,13 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     length_norm: Literal["matched", "query"] = field(default="matched", name="length")
 
     def score_term(
-        self, tf: np.ndarray, dl: np.ndarray, weight: float, of: CollectionStatistics, term_index: int
+        self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
         """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
-        scores = dirichlet_term_weight(tf, of.cf[term_index], of.tokens, self.mu)
-        return np.asarray(
-            weight * (scores + dirichlet_length_penalty(dl, self.mu) if self.length_norm == "matched" else scores)
-        )
+        scores = dirichlet_term_weight(tf, statistics.cf[term_index], statistics.tokens, self.mu)
+        if self.length_norm == "matched":
+            scores = scores + dirichlet_length_penalty(dl, self.mu)
+        return np.asarray(weight * scores)
 
     def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
         """Compute the document-length component, or None if the model has none."""
@@ -83,6 +85,37 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_df_ratio: NonNegative = field(default=0.1, name="most_df")  # of all documents; terms at or above it are excluded
 
 
+class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
+    """Parameters of a lexical system, tuned on qrels and stored as a checkpoint.
+
+    Files: config.json, metrics.json, provenance.json (hashes), README.md.
+    """
+
+    version: str  # version of the code that tuned it
+    index: IndexSettings
+    model: Model
+    expansion: RM3 | None
+    enrichment: str | None = None  # enricher checkpoint whose terms are indexed instead of the texts' own
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash everything that affects rankings, except the enrichment."""
+        return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
+
+    def describe(self) -> str:
+        """Describe the parameters in one line."""
+        text = f"{type(self.model).__name__}: {_values(self.model)}; stemmer {self.index.stemmer}"
+        if self.enrichment is not None:
+            text += f"; terms of {self.enrichment}"
+        if self.expansion is not None:
+            text += f"; RM3: {_values(self.expansion)}"
+        return text
+
+
+def _values(settings: msgspec.Struct) -> str:
+    return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(settings).items())
+
+
 @dataclass(frozen=True)
 class Hits:
     """Document numbers and scores, best first."""
@@ -100,18 +133,13 @@ def build_query(terms: Iterable[str]) -> Query:
 def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: CollectionStatistics | None = None) -> Hits:
     """Return the top documents that contain a query term; ties go to the lower document number.
 
-    Args:
-        index: of the documents.
-        query: terms that occur in no document are ignored.
-        model: term weighting model.
-        depth: maximum number of documents.
-        statistics: of the query terms, in order; defaults to the index's own. A shard needs those of the whole collection.
+    `statistics` are those of the query terms, in order, by default from the index; a shard needs those of the collection.
     """
-    statistics = statistics or index.statistics(list(query))
+    statistics = statistics or index.get_statistics(list(query))
     scores = np.zeros(len(index.lengths))
     matched = np.zeros(len(index.lengths), dtype=bool)
     for term_index, (term, weight) in enumerate(query.items()):
-        postings, tf = index.postings(term)
+        postings, tf = index.get_postings(term)
         if len(postings):
             documents = postings.astype(np.intp)  # converted once for the three uses below
             scores[documents] += model.score_term(tf, index.lengths.take(documents), weight, statistics, term_index)
@@ -128,7 +156,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
 def search_all(
     index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, label: str
 ) -> list[Hits]:
-    """Search for several titles in parallel threads; most of the work is in numpy."""
+    """Search for several titles in parallel threads."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         results = pool.map(lambda text: search(index, parse_query(index, text, model, expansion), model, depth), texts)
         return [next(results) for _ in track(texts, label, "topics")]
@@ -141,25 +169,20 @@ def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None
 
 
 def compute_term_contributions(
-    query: Query, model: Model, of: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
+    query: Query, model: Model, statistics: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
 ) -> np.ndarray:
-    """Compute each term's contribution to documents' scores (terms, documents); a score is the sum over terms.
+    """Compute each term's contribution (terms, documents) to the scores of documents; a score is the sum over terms.
 
-    A document without any query term scores 0; a search does not return it.
-
-    Args:
-        query: weighted terms.
-        model: term weighting model.
-        of: collection statistics of the terms, in order.
-        tf: (terms, documents), 0 if a document lacks the term.
-        dl: (documents,).
+    `statistics` and `tf` (terms, documents) are in the order of the query's terms. A document without any query term scores 0.
     """
-    indexed_tf = np.where(of.df[:, None] > 0, tf, 0)  # ignore terms that occur only outside the collection
+    indexed_tf = np.where(statistics.df[:, None] > 0, tf, 0)  # ignore terms that occur only outside the collection
     contributions, is_match = np.zeros(tf.shape), indexed_tf.any(axis=0)
     for term_index, (frequency, weight) in enumerate(zip(indexed_tf, query.values(), strict=True)):
         contains = frequency > 0
         if contains.any():
-            contributions[term_index, contains] = model.score_term(frequency[contains], dl[contains], weight, of, term_index)
+            contributions[term_index, contains] = model.score_term(
+                frequency[contains], dl[contains], weight, statistics, term_index
+            )
         length_scores = model.score_length(dl[is_match], [weight])
         if length_scores is not None:
             contributions[term_index, is_match] += length_scores
@@ -178,7 +201,7 @@ def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -
     if not len(feedback.documents):
         return query
     relevance = _relevance_model(index, feedback, expansion)
-    df = dict(zip(relevance, index.statistics(list(relevance)).df.tolist(), strict=True))
+    df = dict(zip(relevance, index.get_statistics(list(relevance)).df.tolist(), strict=True))
     max_df = int(expansion.max_df_ratio * len(index.lengths))
     candidates = [term for term in relevance if expansion.min_df <= df[term] < max_df]
     expansion_terms = sorted(candidates, key=lambda term: (-relevance[term], term))[: expansion.fb_terms]

@@ -8,7 +8,7 @@ data.npy     (entries,): values
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -33,46 +33,45 @@ class CSRMatrix:
         """Return the number of rows."""
         return len(self.indptr) - 1
 
-    def row(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+    def get_row(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices and values of a row."""
         span = slice(self.indptr[index], self.indptr[index + 1])
         return self.indices[span], self.data[span]
 
 
 def concatenate_shards(
-    parts: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
+    shards: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> None:
-    """Concatenate shards that contain whole rows.
-
-    Args:
-        parts: indices and values of each shard, sorted by row, then index.
-        lengths: (rows,) entries per row over all shards.
-        dtype: dtype of the values.
-        files: the three files.
-    """
+    """Write the indices and values of shards of whole rows, sorted by row, then index; `lengths` (rows,) counts entries."""
     _, indices, data = _create_files(lengths, dtype, files)
     end = 0
-    for part in parts:
-        start, end = end, end + len(part[0])
-        indices[start:end], data[start:end] = part
+    for shard in shards:
+        start, end = end, end + len(shard[0])
+        indices[start:end], data[start:end] = shard
     indices.flush()
     data.flush()
 
 
 def merge_shards(
-    parts: Iterable[tuple[np.ndarray, np.ndarray]], counts: Sequence[np.ndarray], dtype: type[np.generic], files: Sequence[Path]
+    shards: Iterable[tuple[np.ndarray, np.ndarray]],
+    counts: Sequence[np.ndarray],
+    dtype: type[np.generic],
+    files: Sequence[Path],
 ) -> None:
-    """Merge shards that each contain part of every row.
+    """Merge shards that each contain part of every row, a later shard the higher indices.
 
     Args:
-        parts: indices and values of each shard, sorted by row, then index; a later shard has the higher indices.
+        shards: indices and values of each, sorted by row, then index.
         counts: (rows,) per shard, its entries per row.
         dtype: dtype of the values.
         files: the three files.
     """
     indptr, indices, data = _create_files(reduce(np.add, counts, np.zeros(1, np.int64)), dtype, files)
-    for part, positions in zip(parts, _compute_target_positions(indptr, counts), strict=True):
-        indices[positions], data[positions] = part
+    next_free = indptr[:-1].copy()
+    for shard, count in zip(shards, counts, strict=True):
+        positions = np.repeat(next_free - (count.cumsum() - count), count) + np.arange(count.sum())
+        indices[positions], data[positions] = shard
+        next_free += count
     indices.flush()
     data.flush()
 
@@ -91,14 +90,6 @@ def _create_files(
     write_npy(files[0], indptr)
     size = (int(indptr[-1]),)
     return indptr, allocate_npy(files[1], np.int32, size), allocate_npy(files[2], dtype, size)
-
-
-def _compute_target_positions(indptr: np.ndarray, counts: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the target position of each entry of each shard."""
-    next_free = indptr[:-1].copy()
-    for count in counts:
-        yield np.repeat(next_free - (count.cumsum() - count), count) + np.arange(count.sum())
-        next_free += count
 
 
 def allocate_npy(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> MemoryMap:

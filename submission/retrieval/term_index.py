@@ -6,7 +6,7 @@ order of docno and term. It counts the words of the texts, or those that an enri
 terms.txt        one per line
 occurrences.npy  (terms,) int64: collection frequency (cf)
 lengths.npy      (documents,) int32: document length (dl)
-terms-*.npy      CSR (see `rows`), terms × documents, tf
+terms-*.npy      CSR (see `sparse_matrix`), terms × documents, tf
 documents-*.npy  CSR, documents × terms, tf
 """
 
@@ -28,22 +28,18 @@ import pandas as pd
 
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.shards import Shard, compute_shards
-from submission.retrieval.fields import Fields, texts_of
+from submission.retrieval.fields import Fields, select_texts
 from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, concatenate_shards, merge_shards, write_npy
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, split_tokens
 
 log = logging.getLogger(__name__)
 
-KEPT_TOGETHER = 16384  # documents per shard
+SHARD_SIZE = 16384  # documents
 TOKENISE_BATCH = 256  # documents tokenised at a time
-PARTS = "parts"
-INDEX_FILES = (
-    "terms.txt",
-    "occurrences.npy",
-    "lengths.npy",
-    *(f"{way}-{name}" for way in ("terms", "documents") for name in CSR_FILES),
-)
+SHARDS_DIR = "parts"
+MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
+INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
 
 
 class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,11 +58,9 @@ class CollectionStatistics:
     df: np.ndarray  # (terms,) document frequency
     cf: np.ndarray  # (terms,) collection frequency
 
-    def __add__(self, other: CollectionStatistics) -> CollectionStatistics:
-        """Add the statistics of two shards."""
-        return CollectionStatistics(
-            self.documents + other.documents, self.tokens + other.tokens, self.df + other.df, self.cf + other.cf
-        )
+    def __add__(self, addend: CollectionStatistics) -> CollectionStatistics:
+        documents, tokens = self.documents + addend.documents, self.tokens + addend.tokens
+        return CollectionStatistics(documents, tokens, self.df + addend.df, self.cf + addend.cf)
 
 
 class TermIndex:
@@ -75,11 +69,11 @@ class TermIndex:
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open an index with these settings; postings are memory-mapped."""
         self._settings, self._tokeniser = settings, TermAnalyser(settings.stemmer)
-        terms, occurrences, lengths, *rows = files
+        terms, occurrences, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
-        self.by_term, self.by_document = CSRMatrix(rows[:3]), CSRMatrix(rows[3:])
+        self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
         self._collection_frequencies = np.load(occurrences)
         self.tokens = int(self.lengths.sum(dtype=np.int64))
 
@@ -89,31 +83,35 @@ class TermIndex:
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
         """Count the terms of documents `conclusion premise`, indexed or not."""
-        return [Counter(self._tokeniser.analyse(text)) for text in texts_of(documents, self._settings.fields)]
+        return [Counter(self._tokeniser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
         """Count the index terms of a document from its enriched word frequencies."""
-        return _sum_frequencies(words, self._tokeniser)
+        counts: Counter[str] = Counter()
+        for word, frequency in words.items():
+            for term in self._tokeniser.analyse(word):
+                counts[term] += frequency
+        return counts
 
-    def statistics(self, terms: Sequence[str]) -> CollectionStatistics:
+    def get_statistics(self, terms: Sequence[str]) -> CollectionStatistics:
         """Return the statistics of terms, indexed or not."""
         term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)
         df = np.where(term_ids < 0, 0, np.diff(self.by_term.indptr)[term_ids]) if len(self.terms) else term_ids * 0
         cf = np.where(term_ids < 0, 0, self._collection_frequencies[term_ids]) if len(self.terms) else term_ids * 0
         return CollectionStatistics(len(self.lengths), self.tokens, df, cf)
 
-    def postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
+    def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the documents that contain a term, ascending, and its frequencies."""
         term_id = self.term_ids.get(term)
-        return self.by_term.row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
+        return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 
-    def get_document_terms(self, number: int) -> tuple[list[str], np.ndarray]:
+    def get_document_terms(self, document: int) -> tuple[list[str], np.ndarray]:
         """Return a document's terms, ascending, and their frequencies."""
-        terms, frequencies = self.by_document.row(number)
+        terms, frequencies = self.by_document.get_row(document)
         return [self.terms[term] for term in terms], frequencies
 
 
-class Enriched(Protocol):
+class EnrichedDocuments(Protocol):
     """Documents as the index terms that an enrichment assigns."""
 
     def get_word_frequencies(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
@@ -121,28 +119,30 @@ class Enriched(Protocol):
 
 
 def load_or_build_term_index(
-    collection: list[str],
-    texts: Callable[[list[str]], pd.DataFrame],
+    docnos: list[str],
+    load_documents: Callable[[list[str]], pd.DataFrame],
     settings: IndexSettings,
-    kept: ArtifactStore,
-    load_enriched: Callable[[], Enriched] | None = None,
+    store: ArtifactStore,
+    load_enriched: Callable[[], EnrichedDocuments] | None = None,
     engine: Engine = LOCAL_ENGINE,
 ) -> TermIndex:
     """Load the term index of a collection from the cache, or build it, resuming from completed shards.
 
     Args:
-        collection: docnos.
-        texts: loads `docno conclusion premise` of docnos in order; used only if the index is built.
+        docnos: ascending.
+        load_documents: loads `docno conclusion premise` in order.
         settings: fields and stemmer.
-        kept: artifact store; its key must cover all other arguments.
-        load_enriched: loads the enriched documents in collection order; None: index the texts.
+        store: artifact store; its key must cover all other arguments.
+        load_enriched: loads the enriched documents in order; None: index the texts.
         engine: computes the shards.
 
     Raises:
-        OutputError: the cache cannot be written.
+        OutputError: If the cache cannot be written.
     """
-    files = kept.build_files(INDEX_FILES, partial(_build_index, collection, texts, settings, kept, load_enriched, engine))
-    shutil.rmtree(kept.directory / PARTS, ignore_errors=True)
+    files = store.build_files(
+        INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, load_enriched, engine)
+    )
+    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
     log.info("term index: %d documents, %d terms, %d tokens, %.1f MB", len(index.lengths), len(index.terms), index.tokens, size)
@@ -159,25 +159,40 @@ class _ShardCounts(msgspec.Struct):
     frequencies: bytes  # frequency of each entry
 
     def array(self, name: str) -> np.ndarray:
-        """Return one of the arrays."""
         return np.frombuffer(getattr(self, name), np.int32)
 
 
 def _build_index(
-    collection: list[str],
-    texts: Callable[[list[str]], pd.DataFrame],
+    docnos: list[str],
+    load_documents: Callable[[list[str]], pd.DataFrame],
     settings: IndexSettings,
-    kept: ArtifactStore,
-    enrich: Callable[[], Enriched] | None,
+    store: ArtifactStore,
+    load_enriched: Callable[[], EnrichedDocuments] | None,
     engine: Engine,
     *files: Path,
 ) -> None:
     """Count all shards, then merge them under one term numbering."""
-    starts = range(0, len(collection), KEPT_TOGETHER)
-    content = _count_shards(collection, texts, settings, kept, enrich, engine)
+    enriched = load_enriched() if load_enriched else None
+
+    def make_shard(start: int) -> Shard[Sequence[Any]]:
+        name, shard = f"{start:09}.msgpack", docnos[start : start + SHARD_SIZE]
+        if enriched:
+            return Shard(name, len(shard), partial(enriched.get_word_frequencies, start, start + SHARD_SIZE))
+        return Shard(name, len(shard), lambda: select_texts(load_documents(shard), settings.fields), can_load_remotely=True)
+
+    starts = range(0, len(docnos), SHARD_SIZE)
+    count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
+    shard_store = ArtifactStore(store.directory / SHARDS_DIR, {})
+    read_shard = compute_shards(count, [*map(make_shard, starts)], shard_store, engine, CPU, "term index", "documents")
+    _tokeniser.cache_clear()  # it holds the terms of every distinct token
+    _merge_shards(read_shard, starts, files)
+
+
+def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], files: Sequence[Path]) -> None:
+    """Write the index files from the counts of all shards."""
 
     def iter_shards() -> Iterator[_ShardCounts]:
-        return (msgspec.msgpack.decode(content(index), type=_ShardCounts) for index in range(len(starts)))
+        return (msgspec.msgpack.decode(read_shard(index), type=_ShardCounts) for index in range(len(starts)))
 
     vocabulary: set[str] = set()
     lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
@@ -211,32 +226,8 @@ def _build_index(
     concatenate_shards(by_document(), np.concatenate(distinct), np.int32, files[6:])
     merge_shards(by_term(), counts, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
-    for file, array in ((files[1], collection_frequencies), (files[2], np.concatenate(lengths))):
-        write_npy(file, array)
-
-
-def _count_shards(
-    collection: list[str],
-    texts: Callable[[list[str]], pd.DataFrame],
-    settings: IndexSettings,
-    kept: ArtifactStore,
-    enrich: Callable[[], Enriched] | None,
-    engine: Engine,
-) -> Callable[[int], bytes]:
-    """Count the terms of all shards; return a reader of their `_Counts` by shard number."""
-    enriched = enrich() if enrich else None
-
-    def make_shard(start: int) -> Shard[Sequence[Any]]:
-        name, docnos = f"{start:09}.msgpack", collection[start : start + KEPT_TOGETHER]
-        if enriched:
-            return Shard(name, len(docnos), partial(enriched.get_word_frequencies, start, start + KEPT_TOGETHER))
-        return Shard(name, len(docnos), lambda: texts_of(texts(docnos), settings.fields), can_load_remotely=True)
-
-    shards = [make_shard(start) for start in range(0, len(collection), KEPT_TOGETHER)]
-    count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
-    content = compute_shards(count, shards, ArtifactStore(kept.directory / PARTS, {}), engine, CPU, "term index", "documents")
-    _tokeniser.cache_clear()  # it holds the terms of every distinct token
-    return content
+    write_npy(files[1], collection_frequencies)
+    write_npy(files[2], np.concatenate(lengths))
 
 
 @lru_cache(maxsize=1)
@@ -249,10 +240,8 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
     token_ids: defaultdict[bytes, int] = defaultdict()  # ids in order of first occurrence
     token_ids.default_factory = token_ids.__len__
     end = token_ids[END_OF_TEXT]
-    tokenised = [
-        _assign_ids(split_tokens(texts[start : start + TOKENISE_BATCH]), token_ids)
-        for start in range(0, len(texts), TOKENISE_BATCH)
-    ]
+    batches = [texts[start : start + TOKENISE_BATCH] for start in range(0, len(texts), TOKENISE_BATCH)]
+    tokenised = [_assign_ids(split_tokens(batch), token_ids) for batch in batches]
     tokeniser = _tokeniser(stemmer)
     token_terms = _TokenTerms.build([tokeniser[token] for token in token_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
@@ -297,12 +286,12 @@ class _TokenTerms(NamedTuple):
     starts: np.ndarray  # (tokens,) start of each token's terms
 
     @classmethod
-    def build(cls, of_token: Sequence[Sequence[str]]) -> _TokenTerms:
+    def build(cls, terms_by_token: Sequence[Sequence[str]]) -> _TokenTerms:
         """Build from the terms of each token."""
-        terms = sorted({*chain.from_iterable(of_token)})
+        terms = sorted({*chain.from_iterable(terms_by_token)})
         ids = {term: index for index, term in enumerate(terms)}
-        term_ids = np.array([ids[term] for term in chain.from_iterable(of_token)], dtype=np.int64)
-        sizes = np.array([len(token_terms) for token_terms in of_token], dtype=np.int64)
+        term_ids = np.array([ids[term] for term in chain.from_iterable(terms_by_token)], dtype=np.int64)
+        sizes = np.array([len(token_terms) for token_terms in terms_by_token], dtype=np.int64)
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
     def lookup(self, token: np.ndarray) -> np.ndarray:
@@ -312,9 +301,9 @@ class _TokenTerms(NamedTuple):
         return np.asarray(self.term_ids[positions])
 
 
-def _unpack_entries(place: np.ndarray, frequencies: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
-    """Unpack sorted document-term integers and frequencies into the arrays of `_Counts`."""
-    document, term = place >> 32, place & 0xFFFFFFFF
+def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
+    """Unpack sorted document-term integers and frequencies into the arrays of `_ShardCounts`."""
+    document, term = packed >> 32, packed & 0xFFFFFFFF
     lengths = np.bincount(document, weights=frequencies, minlength=documents)
     return lengths, np.bincount(document, minlength=documents), term, frequencies
 
@@ -325,19 +314,10 @@ def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> byt
     return msgspec.msgpack.encode(_ShardCounts(terms, *fields))
 
 
-def _sum_frequencies(words: Mapping[str, int], terms_of: TermAnalyser) -> Counter[str]:
-    """Sum the frequencies of all words that yield a term."""
-    counts: Counter[str] = Counter()
-    for word, frequency in words.items():
-        for term in terms_of.analyse(word):
-            counts[term] += frequency
-    return counts
+def _assign_ids(tokens: list[Any], ids: defaultdict[Any, int]) -> np.ndarray:
+    return np.fromiter(map(ids.__getitem__, tokens), np.int32, len(tokens))
 
 
-def _assign_ids(found: list[Any], numbers: defaultdict[Any, int]) -> np.ndarray:
-    return np.fromiter(map(numbers.__getitem__, found), np.int32, len(found))
-
-
-def _stable_argsort(number: np.ndarray) -> np.ndarray:
+def _stable_argsort(values: np.ndarray) -> np.ndarray:
     """Compute a stable argsort, several times faster than numpy's."""
-    return np.sort((number.astype(np.int64) << 32) + np.arange(len(number))) & 0xFFFFFFFF
+    return np.sort((values.astype(np.int64) << 32) + np.arange(len(values))) & 0xFFFFFFFF

@@ -35,8 +35,8 @@ def dirichlet_length_penalty(dl: np.ndarray, mu: float) -> np.ndarray:
     return apply_by_lookup(dl, lambda value: np.log2(mu / (value + mu)))
 
 
-def apply_by_lookup(numbers: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def apply_by_lookup(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Apply a function to non-negative integers, through a lookup table if they are many and small."""
-    if len(numbers) and numbers.max() < len(numbers):
-        return function(np.arange(numbers.max() + 1)).take(numbers)
-    return function(numbers)
+    if len(values) and values.max() < len(values):
+        return function(np.arange(values.max() + 1)).take(values)
+    return function(values)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from submission.models.enricher import TokenAnnotation
-from submission.retrieval.fields import texts_of
+from submission.retrieval.fields import select_texts
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import LexicalStage
 from submission.text.normalisation import URL
@@ -33,8 +33,8 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
     fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
-    enricher = stage.enrichment.load_checkpoint(execution.checkpoints).enricher
-    [text], [premise] = texts_of(document, fields), document["premise"]
+    enricher = stage.enrichment.load_checkpoint(execution.checkpoints).network
+    [text], [premise] = select_texts(document, fields), document["premise"]
     located = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
     if enricher.component_types:
         by_component = groupby(located, key=lambda located_word: enricher.get_component_type(located_word[2]))

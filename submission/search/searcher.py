@@ -213,7 +213,7 @@ def _compute_term_weights(
             settings, index = lexical.load_checkpoint(execution.checkpoints).index, lexical.load_index(execution)
             terms = TermAnalyser(settings.stemmer)
             query_terms = sorted(set(terms.analyse(question)))
-            statistics = index.statistics(query_terms)
+            statistics = index.get_statistics(query_terms)
             frequencies = zip(query_terms, statistics.df.tolist(), strict=True)
             return {term: math.log(1 + statistics.documents / df) for term, df in frequencies if df}, terms
     terms = TermAnalyser("none")

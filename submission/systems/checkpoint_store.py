@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import torch
 
-from submission.inference.checkpoint_io import LoadedNetwork, set_precision
+from submission.inference.checkpoint_io import NetworkCheckpoint, with_precision
 from submission.storage.atomic_files import recover_directory
 from submission.storage.checkpoint_directory import read_config
 
 T = TypeVar("T")
-S = TypeVar("S", bound=LoadedNetwork)
+S = TypeVar("S", bound=NetworkCheckpoint[Any, Any])
 
 
 class Memo:
@@ -66,4 +66,4 @@ class CheckpointStore:
 
     def load_network(self, name: str, loader: Callable[[Path], S]) -> S:
         """Load a network with this store's precision."""
-        return set_precision(self.load(name, loader), self.precision)
+        return with_precision(self.load(name, loader), self.precision)

@@ -125,7 +125,7 @@ class DensePremiseStage(DenseStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank documents by cosine similarity."""
         checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
-        if checkpoint.ranker.config.scope == "conclusions":
+        if checkpoint.network.config.scope == "conclusions":
             candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.dependencies()]
             pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
             return rank_by_score(pairs.assign(score=self.score(execution, pairs)), topics)

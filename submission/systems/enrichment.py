@@ -18,7 +18,7 @@ from submission.inference.enrichment import (
     enrich_separately,
 )
 from submission.models.enricher import TokenAnnotation
-from submission.retrieval.fields import Fields, texts_of
+from submission.retrieval.fields import Fields, select_texts
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Component, Execution
@@ -37,7 +37,9 @@ class Enrichment(Component):
     def key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the code of the words, the device and the precision: all affect results."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        modules = (function.__module__ for function in (enrich_collection, load_enricher, texts_of, type(checkpoint.enricher)))
+        modules = (
+            function.__module__ for function in (enrich_collection, load_enricher, select_texts, type(checkpoint.network))
+        )
         return [checkpoint.fingerprint, code_fingerprint(*modules, shallow=(__name__,)), execution.device_and_precision]
 
     def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> EnrichedCollection:
@@ -46,7 +48,7 @@ class Enrichment(Component):
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 
         def load_texts(docnos: Sequence[str]) -> list[str]:
-            return texts_of(documents.read_texts(docnos), fields)
+            return select_texts(documents.read_texts(docnos), fields)
 
         with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
             return enrich_collection(docnos, load_texts, checkpoint, execution.device, cache, execution.engine)
@@ -54,18 +56,18 @@ class Enrichment(Component):
     def compute_term_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
         """Compute the term frequencies of documents, each independently of the others."""
         function = partial(enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device)
-        return run_one(execution.engine, function, texts_of(documents, fields), execution.device)
+        return run_one(execution.engine, function, select_texts(documents, fields), execution.device)
 
     def get_component_spans(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[TextSpan]:
         """Split a document's text into argument components; empty for enrichers without component labels."""
-        enricher, spans = self.load_checkpoint(execution.checkpoints).enricher, []
+        enricher, spans = self.load_checkpoint(execution.checkpoints).network, []
         for text, words in self.annotate(execution, fields, document) if enricher.component_types else []:
             spans += [*split_by_component(text, words, enricher.get_component_type), TextSpan(" ", "")]
         return spans
 
     def annotate(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[TokenAnnotation]]]:
         """Return the passages of a document with their token annotations."""
-        checkpoint, [text] = self.load_checkpoint(execution.checkpoints), texts_of(document, fields)
+        checkpoint, [text] = self.load_checkpoint(execution.checkpoints), select_texts(document, fields)
         [annotations] = annotate_texts([text], checkpoint, execution.device)
         passages = checkpoint.tokeniser.split(text)
         return [(passage.text, words) for passage, words in zip(passages, annotations, strict=True)]

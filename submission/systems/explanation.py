@@ -56,7 +56,7 @@ def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
     """Explain the score that a network gives a query and a document field."""
-    ranker, tokeniser, ids = checkpoint.ranker_on(device), checkpoint.tokeniser, (query, document)
+    ranker, tokeniser, ids = checkpoint.get_network(device), checkpoint.tokeniser, (query, document)
     tokens = tokeniser.to_tokens(ids[0]), tokeniser.to_tokens(ids[1])
     pair = [tensor.to(device) for text in ids for tensor in pad([text])]
     explanation, score = ranker.explain(*pair), ranker(*pair).item()
@@ -95,7 +95,7 @@ def _occlude_tokens(
     query, premise = ids
     occluded = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
     pairs = TokenisedPairs(PaddedTexts.from_ids([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
-    scores = score_pairs(checkpoint.ranker, pairs, device)
+    scores = score_pairs(checkpoint.network, pairs, device)
     return [
         ExplanationRow(new_score - score, token, f"position {position}")
         for position, (new_score, token) in enumerate(zip(scores.tolist(), words, strict=True), 1)

@@ -14,8 +14,7 @@ import pandas as pd
 
 from submission.errors import CheckpointError, abbreviate
 from submission.rankings import MAX_DEPTH, ranking_rows, rankings_from_rows
-from submission.retrieval.lexical import Query, compute_term_contributions, parse_query, search_all
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import LexicalParameters, Query, compute_term_contributions, parse_query, search_all
 from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
@@ -131,7 +130,7 @@ class LexicalStage(Stage):
         tf = np.array([[count[term] for count in counts] for term in build_query], dtype=np.int64).reshape(
             len(build_query), len(docnos)
         )
-        statistics, dl = index.statistics(list(build_query)), np.array([count.total() for count in counts])
+        statistics, dl = index.get_statistics(list(build_query)), np.array([count.total() for count in counts])
         return compute_term_contributions(build_query, parameters.model, statistics, tf, dl), tf, statistics
 
     def _get_component_spans(self, execution: Execution, docno: str) -> list[TextSpan]:
@@ -145,7 +144,7 @@ class LexicalStage(Stage):
         """Return the enrichment's weight of each token of a document, by passage."""
         if self.enrichment is None:
             return {}
-        enricher = self.enrichment.load_checkpoint(execution.checkpoints).enricher
+        enricher = self.enrichment.load_checkpoint(execution.checkpoints).network
         if enricher.component_types:
             return {}
         fields, document = self.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})

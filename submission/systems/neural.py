@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.rankings import rank_by_score
 from submission.storage.code_fingerprint import code_fingerprint
@@ -30,16 +30,16 @@ class NetworkStage(Stage):
     def key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the network's code, the device and the precision: all affect results."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.ranker).__module__)
+        code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
         return [checkpoint.fingerprint, code, execution.device_and_precision]
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         decided_by = [*self.key_parts(execution), execution.input.fingerprint, pairs_hash]
-        code = code_fingerprint(score.__module__, shallow=(__name__,))
+        code = code_fingerprint(score_documents.__module__, shallow=(__name__,))
         cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *decided_by)
-        return score(
+        return score_documents(
             pairs, execution.tokens, self.load_checkpoint(execution.checkpoints), execution.device, cache, execution.engine
         )
 

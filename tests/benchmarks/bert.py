@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from submission.data.dataset import Dataset
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.inference.token_ids import TokenCache
 from submission.paths import CHECKPOINT_DIR
@@ -46,7 +46,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     pairs = [(queries[qid], premises[docno]) for qid, docno in zip(sample["qid"], sample["docno"], strict=True)]
 
     with tempfile.TemporaryDirectory() as folder:
-        _save_as_cross_encoder(checkpoint.ranker, tokenizer, Path(folder))
+        _save_as_cross_encoder(checkpoint.network, tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
     batch_size = checkpoint.ranker.cpu_batch_size
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from submission.inference.checkpoint_io import set_precision
-from submission.inference.device import choose_precision, on_device
+from submission.inference.checkpoint_io import with_precision
+from submission.inference.device import choose_precision, move_to_device
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import enrich_texts
 from submission.inference.ranker_checkpoint import load_checkpoint
@@ -46,6 +46,6 @@ def _make_deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[]
 def _make_sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
-    ranker = on_device(checkpoint.ranker, CPU, precision)
+    ranker = move_to_device(checkpoint.network, CPU, precision)
     assert isinstance(ranker, SBERT)
     return lambda: encode_texts(ids, ranker, CPU, precision)

@@ -13,7 +13,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import TOGETHER, enrich_collection, enrich_texts
+from submission.inference.enrichment import SHARD_SIZE, enrich_collection, enrich_texts
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enrichers.deepct import DeepCT
 from submission.storage.artifact_store import ArtifactStore

@@ -18,10 +18,10 @@ from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.factory import open_engine
 from submission.engine.ray_engine import RayEngine
 from submission.engine.shards import Shard, compute_shards
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.dense import KEPT_TOGETHER, encode_shard
+from submission.retrieval.dense import SHARD_SIZE, encode_shard
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare

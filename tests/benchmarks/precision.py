@@ -19,7 +19,7 @@ from torch import nn
 from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.inference.device import choose_precision
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.progress import track

@@ -12,7 +12,7 @@ import yaml
 from submission.data.args_me import find_corpus_files
 from submission.errors import UsageError
 from submission.inference.device import choose_precision
-from submission.models.rankers import find, names
+from submission.models.rankers import get_ranker_class, list_rankers
 from submission.output.run_directory import METADATA_FILE
 from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Process, Result, run_process

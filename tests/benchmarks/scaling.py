@@ -12,10 +12,10 @@ import pandas as pd
 import torch
 from matplotlib.ticker import NullFormatter
 
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.ranker import LatentRanker
-from submission.models.rankers import names
+from submission.models.rankers import list_rankers
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
@@ -97,7 +97,7 @@ def _scale_corpus(directory: Path) -> Curves:
 def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerCheckpoint) -> float:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        score(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {}))
+        score_documents(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {}))
         return time.perf_counter() - start
 
 

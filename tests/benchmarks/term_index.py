@@ -9,7 +9,7 @@ from pathlib import Path
 import bm25s
 
 from submission.rankings import MAX_DEPTH
-from submission.retrieval.fields import texts_of
+from submission.retrieval.fields import select_texts
 from submission.retrieval.lexical import RM3, Dirichlet, search_all
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore

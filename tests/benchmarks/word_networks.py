@@ -71,7 +71,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
         scores = []
         for start in range(0, len(pairs), BATCH):
             batch = pairs[start : start + BATCH]
-            scores.append(checkpoint.ranker(*pad([queries[q] for q, _ in batch]), *pad([premises[d] for _, d in batch])))
+            scores.append(checkpoint.network(*pad([queries[q] for q, _ in batch]), *pad([premises[d] for _, d in batch])))
         return torch.cat(scores)
 
     def ours() -> Tensor:
@@ -89,7 +89,7 @@ def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
     lengths = checkpoint.tokeniser.lengths
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
-    plain = deepcopy(checkpoint.ranker).to(cuda)
+    plain = deepcopy(checkpoint.network).to(cuda)
 
     def pad_to(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
         return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
@@ -105,7 +105,7 @@ def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
 
     def ours() -> Tensor:
         with tempfile.TemporaryDirectory() as folder:
-            return torch.from_numpy(score(candidates, ids, checkpoint, cuda, ArtifactStore(Path(folder), {})))
+            return torch.from_numpy(score_documents(candidates, ids, checkpoint, cuda, ArtifactStore(Path(folder), {})))
 
     _check_equal(ours(), baseline(), 0.1)
     return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH}", "pairs", len(pairs), ours, baseline)

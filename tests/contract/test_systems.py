@@ -90,10 +90,10 @@ def test_system_results_do_not_depend_on_the_engine(
     name: str, execution: Execution, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
-        monkeypatch.setattr(kind, "kept_together", size)
+        monkeypatch.setattr(kind, "shard_size", size)
         monkeypatch.setattr(kind, "batch", 16)
     for module in (dense, latent, term_index):
-        monkeypatch.setattr(module, "KEPT_TOGETHER", 50)
+        monkeypatch.setattr(module, "SHARD_SIZE", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
     local, remote = (
         make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere())

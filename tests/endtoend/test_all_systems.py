@@ -159,8 +159,8 @@ FORKING = """
 import os, sys
 from submission.__main__ import main
 from submission import interrupted, rankers
-for name in rankers.names():
-    rankers.find(name)
+for name in rankers.list_rankers():
+    rankers.get_ranker_class(name)
 for line in sys.stdin:  # each a command line, in a process of its own that has everything imported
     if not (child := os.fork()):
         interrupted.hear()

@@ -103,7 +103,7 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[.
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
     assert stored["linear.weight"].dtype == torch.float32
-    opened = load_checkpoint(checkpoint).ranker.state_dict()
+    opened = load_checkpoint(checkpoint).network.state_dict()
     first = PretrainedEncoder(encoder.name).load_encoder_weights()
     same = {name for name, tensor in first.items() if torch.equal(tensor, opened[name])}
     assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
@@ -130,7 +130,7 @@ def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, enc
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
-    opened = load_checkpoint(checkpoint).ranker.state_dict()
+    opened = load_checkpoint(checkpoint).network.state_dict()
     assert all(
         torch.equal(opened[name], tensor) for name, tensor in PretrainedEncoder(encoder.name).load_encoder_weights().items()
     )

@@ -132,7 +132,7 @@ def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
     assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
     enricher = load_enricher(checkpoint)
     [passage] = enricher.tokeniser.split("fillera topicab fillerb")
-    first, second, third = enricher.enricher.annotate([passage])[0]
+    first, second, third = enricher.network.annotate([passage])[0]
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
@@ -214,7 +214,7 @@ def test_explain_lists_weights_by_passage(
     enricher = load_enricher(all_checkpoints_dir / "deepct")
     for passage, words in ((1, premise[:12]), (2, premise[12:])):
         lines = out.split(f"passage {passage}\n")[1].strip().split("\n\n")[0].splitlines()
-        [annotations] = enricher.enricher.annotate(enricher.tokeniser.split(" ".join(words)))
+        [annotations] = enricher.network.annotate(enricher.tokeniser.split(" ".join(words)))
         position, largest = max(enumerate(annotations, 1), key=lambda pair: abs(pair[1].weight))
         assert lines[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(position)]
 

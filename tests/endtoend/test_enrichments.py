@@ -17,7 +17,7 @@ from submission.data.runs import read_run
 from submission.inference import enrichment as enrichment_module
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import WordFrequencies
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
 from tests.conftest import file_contents, write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails, Log, RankAll
@@ -78,7 +78,7 @@ def test_interrupted_enrichment_resumes_to_the_same_bytes(
     def rank(output: str) -> int:
         return rank_all(output, "--work", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
 
-    monkeypatch.setattr(enrichment_module, "TOGETHER", 64)
+    monkeypatch.setattr(enrichment_module, "SHARD_SIZE", 64)
     with caplog.at_level(logging.INFO):
         assert rank("complete") == 0
     assert f"{name}: 575 documents to enrich, about" in caplog.text

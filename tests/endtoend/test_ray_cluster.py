@@ -129,7 +129,7 @@ def test_ray_errors_are_reported(
 ) -> None:
     assert rank_all("out", "--engine", "ray", "--ray-address", "127.0.0.1:1") == 2
     assert "--engine ray: no cluster at 127.0.0.1:1" in capsys.readouterr().err
-    flags, score = ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address], neural.score
+    flags, score = ["--system", "knrm", "--engine", "ray", "--ray-address", nodes.address], neural.score_documents
     with monkeypatch.context() as patch:
         patch.setattr(module, "program_fingerprint", lambda: "of another version")
         assert rank_all("out", *flags) == 2
@@ -139,7 +139,7 @@ def test_ray_errors_are_reported(
         (checkpoints_copy / "knrm" / "model.safetensors").write_bytes(b"damaged")  # this process has opened it
         return score(*arguments)
 
-    monkeypatch.setattr(neural, "score", damaged)
+    monkeypatch.setattr(neural, "score_documents", damaged)
     assert rank_all("out", *flags) == 4
     stderr = capsys.readouterr().err
     assert f"{checkpoints_copy / 'knrm' / 'model.safetensors'}: damaged (SHA-256 is not" in stderr

@@ -116,13 +116,13 @@ def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
     opened = load_enricher(checkpoint)
-    assert isinstance(opened.enricher, TARGER)
-    assert opened.enricher.config.tags[:3] == ("O", "B-P", "I-P")
-    assert len(opened.enricher.config.tags) == 13
-    assert opened.enricher.get_vocabulary_size() == 42
-    [words] = opened.enricher.annotate(opened.tokeniser.split("pa Because pb pc . so pd ."))
+    assert isinstance(opened.network, TARGER)
+    assert opened.network.config.tags[:3] == ("O", "B-P", "I-P")
+    assert len(opened.network.config.tags) == 13
+    assert opened.network.get_vocabulary_size() == 42
+    [words] = opened.network.annotate(opened.tokeniser.split("pa Because pb pc . so pd ."))
     assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
-    assert opened.enricher.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
+    assert opened.network.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
 def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
@@ -194,13 +194,13 @@ def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails
 def always(checkpoints: Path, tag: str) -> None:
     """Let the tagger give all words one tag."""
     opened = load_enricher(checkpoints / "targer_essays")
-    assert isinstance(opened.enricher, TARGER)
+    assert isinstance(opened.network, TARGER)
     with torch.no_grad():
-        opened.enricher.emission.bias[1 + opened.enricher.config.tags.index(tag)] += 1e4
+        opened.network.emission.bias[1 + opened.network.config.tags.index(tag)] += 1e4
     save_network(
         checkpoints / "targer_essays",
         ENRICHER_FORMAT,
-        opened.enricher,
+        opened.network,
         opened.tokeniser,
         {},
         {"training_data": {"input": {}}},
@@ -262,10 +262,10 @@ def test_explain_colours_claims_and_premises_on_a_terminal(
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
     opened = load_enricher(all_checkpoints_dir / "targer_essays")
-    tagged = [word for passage in opened.tokeniser.split(text) for word in opened.enricher.annotate([passage])[0]]
+    tagged = [word for passage in opened.tokeniser.split(text) for word in opened.network.annotate([passage])[0]]
     for part in ("claim", "premise"):
         marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
-        assert marked == [word.surface for word in tagged if opened.enricher.get_component_type(word) == part]
+        assert marked == [word.surface for word in tagged if opened.network.get_component_type(word) == part]
         assert marked
     assert "\x1b" not in out
     coloured = explain(

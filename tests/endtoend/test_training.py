@@ -413,9 +413,9 @@ def test_latent_network_logs_sparsity(work_dir: Path, fit: Command) -> None:
     opened = load_checkpoint(work_dir / "checkpoints" / "mine")
     validation = json.loads((work_dir / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
     queries = load_validation_queries(work_dir, "words", opened.tokeniser)
-    vectors = opened.ranker.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
+    vectors = opened.network.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert validation["query sparsity"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
-    lengths = torch.linalg.vector_norm(opened.ranker.state_dict()["embedding.weight"][2:], dim=1)
+    lengths = torch.linalg.vector_norm(opened.network.state_dict()["embedding.weight"][2:], dim=1)
     assert 0.5 < lengths.median() < 2  # began with vectors of length 1
 
 

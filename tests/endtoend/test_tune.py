@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.retrieval.lexical import RM3, Dirichlet
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import RM3, Dirichlet, LexicalParameters
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
 from tests.conftest import count_colours

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from submission.models.padding import pad
-from submission.models.rankers import find, names
+from submission.models.rankers import get_ranker_class, list_rankers
 from tests.contract.test_rankers import build, texts
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
-@pytest.mark.parametrize("name", [name for name in names() if find(name).token_unit == "pieces"])
+@pytest.mark.parametrize("name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"])
 @torch.no_grad()
 def test_float16_scores_are_close_to_float32(name: str) -> None:
     ranker, pairs = build(name).float(), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
@@ -31,7 +31,7 @@ def test_float16_scores_are_close_to_float32(name: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_rankers())
 @torch.no_grad()
 def test_gpu_scores_equal_cpu_scores(name: str) -> None:
     ranker, pairs = build(name), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))

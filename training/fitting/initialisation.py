@@ -129,9 +129,9 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
         initial = load_checkpoint(checkpoints / recipe.encoder.init_from)
-        if not isinstance(initial.ranker, BERTRanker):
+        if not isinstance(initial.network, BERTRanker):
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
-        weights = {name: tensor for name, tensor in initial.ranker.state_dict().items() if name.startswith("encoder.")}
+        weights = {name: tensor for name, tensor in initial.network.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict({**network.state_dict(), **weights})
         source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
     if recipe.encoder.bfloat16:

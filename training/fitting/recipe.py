@@ -82,7 +82,11 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
         """Return the network's class. Raises UsageError: unknown network."""
-        return rankers.find(recipe.ranker) if recipe.ranker is not None else enrichers.find(recipe.enricher or "")
+        return (
+            rankers.get_ranker_class(recipe.ranker)
+            if recipe.ranker is not None
+            else enrichers.get_enricher_class(recipe.enricher or "")
+        )
 
     def initial_checkpoint(self, recipe: BaseRecipe) -> str:
         """Return the name of the checkpoint to initialise from, or an empty string."""

@@ -91,9 +91,9 @@ def _score_validation(
         checkpoint = member.load_checkpoint(checkpoints)
         if not isinstance(checkpoint, RankerCheckpoint):
             raise UsageError(f"{name} is not a network: it cannot score a text pair, which the fit requires")
-        queries = load_validation_queries(work, checkpoint.ranker.token_unit, checkpoint.tokeniser)
+        queries = load_validation_queries(work, checkpoint.network.token_unit, checkpoint.tokeniser)
         ties = queries.tie_order[queries.candidates]
-        score = ranker_scorer(checkpoint.ranker.to(device), device)
+        score = ranker_scorer(checkpoint.network.to(device), device)
         batches = np.split(np.arange(len(ties)), range(QUERIES_PER_BATCH, len(ties), QUERIES_PER_BATCH))
         scores[name] = np.concatenate(
             [score(queries, batch) for batch in track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")]

@@ -60,7 +60,7 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     settings = stage.load_checkpoint(execution.checkpoints).index
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
     terms = TermAnalyser(settings.stemmer)
-    frequencies = enrichment.load_checkpoint(execution.checkpoints).enricher.compute_term_frequencies(
+    frequencies = enrichment.load_checkpoint(execution.checkpoints).network.compute_term_frequencies(
         [words for _, words in passages]
     )
     original = Counter(

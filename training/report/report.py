@@ -271,7 +271,7 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
     highlights: dict[str, list[ShadedDocument | MarkedDocument]] = defaultdict(list)
     for enrichment, (system, stage) in best_systems.items():
         highlight = (
-            mark_components if enrichment.load_checkpoint(execution.checkpoints).enricher.component_types else shade_terms
+            mark_components if enrichment.load_checkpoint(execution.checkpoints).network.component_types else shade_terms
         )
         tops = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in track(list(tops.items()), f"highlighting {enrichment.checkpoint}", "documents"):

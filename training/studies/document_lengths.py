@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from submission.inference.enrichment import TOGETHER
-from submission.retrieval.fields import Fields, texts_of
+from submission.inference.enrichment import SHARD_SIZE
+from submission.retrieval.fields import Fields, select_texts
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 
@@ -32,8 +32,8 @@ def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
         `empty_percent`, the percentage of empty documents; and the figures of Hollatz 2022 (prefix `published_`).
     """
     # fails at once if a checkpoint is damaged
-    tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in taggers}
-    texts = texts_of(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
+    tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in taggers}
+    texts = select_texts(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
     rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]
     rows += [_row(name, _reduced_lengths(name, fields, execution)) for name, fields in tagger_fields.items()]
     return pd.DataFrame(rows)
@@ -43,7 +43,7 @@ def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[in
     """Count the remaining words of each document."""
     collection = execution.documents.searchable_docnos
     enriched = Enrichment(name).enrich_collection(execution, fields, collection)
-    batches = (enriched.get_word_frequencies(start, start + TOGETHER) for start in range(0, len(collection), TOGETHER))
+    batches = (enriched.get_word_frequencies(start, start + SHARD_SIZE) for start in range(0, len(collection), SHARD_SIZE))
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 
 

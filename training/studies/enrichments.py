@@ -47,7 +47,7 @@ def compare_enrichments(
         enricher that reads one field only.
     """
     # fails before hours of tuning if a checkpoint is damaged
-    fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).enricher.input_fields for name in enrichments}
+    fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in enrichments}
     judged = tuning.load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
     field_controls = {f"{UNENRICHED} ({field})": field for field in fields.values() if field != INDEX_SETTINGS.fields}

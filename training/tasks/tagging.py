@@ -161,7 +161,7 @@ class TaggingTask(Task[TARGER]):
         """Return the micro-batch's contribution to the batch loss."""
         batch = network.collate([self._train.passages[row] for row in part])
         tags, mask = self._gold_tags(part.tolist(), batch[-1].device)
-        return network.crf.loss(network(*batch), tags, mask) * (len(part) / len(rows))
+        return network.crf.compute_loss(network(*batch), tags, mask) * (len(part) / len(rows))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the most frequent tag, overall and per word."""

@@ -18,8 +18,7 @@ from submission import __version__
 from submission.data.qrels import read_qrels
 from submission.errors import InputError, UsageError, abbreviate, suggest
 from submission.rankings import DEFAULT_DEPTH, RankingRow, ranking_rows, rankings_from_rows
-from submission.retrieval.lexical import parse_query, search
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import LexicalParameters, parse_query, search
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_named_files

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from submission.models.bert import BERTNetwork, TextEncoder
@@ -51,22 +52,17 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; weights of padding are undefined."""
         vectors, _ = self.encoder(ids, mask)  # (B, 1 + T + 1, E)
-        weights: Tensor = self.linear(self.dropout(vectors[:, 1:-1])).squeeze(-1)
-        return weights
+        return torch.squeeze(self.linear(self.dropout(vectors[:, 1:-1])), -1)
 
     def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
         """Annotate each word with its first word piece's weight."""
         device = self.linear.weight.device
         weights = self(*(tensor.to(device) for tensor in pad([passage.piece_ids for passage in passages]))).cpu()  # (B, T)
-        return [
-            [
-                TokenAnnotation(text, *span, weight)
-                for text, span, weight in zip(
-                    passage.words, passage.spans, piece_weights[passage.first_pieces].tolist(), strict=True
-                )
-            ]
-            for passage, piece_weights in zip(passages, weights, strict=True)
-        ]
+        annotations = []
+        for passage, piece_weights in zip(passages, weights, strict=True):
+            words = zip(passage.words, passage.spans, piece_weights[passage.first_pieces].tolist(), strict=True)
+            annotations.append([TokenAnnotation(word, *span, weight) for word, span, weight in words])
+        return annotations
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         """Sum the term frequencies over passages."""

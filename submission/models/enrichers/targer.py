@@ -22,20 +22,12 @@ from submission.models.crf import CRF
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.models.layers import gather_positions, run_bidirectional
 from submission.models.padding import pad
-from submission.text.surface_tokens import (
-    CHARACTER_ID_COUNT,
-    CHARACTERS_PER_TOKEN,
-    SurfacePassage,
-    SurfaceReader,
-    encode_characters,
-)
+from submission.text.surface_tokens import CHARACTER_ID_COUNT, CHARACTERS_PER_TOKEN, SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import encode_characters as get_character_ids
 from submission.text.token_ids import PADDING_ID
 
-INDEXED_COMPONENTS = {
-    "P": "premise",
-    "C": "claim",
-    "MC": "claim",
-}  # components whose tokens are indexed; MC: an essay's major claim
+# Components whose tokens are indexed; MC: an essay's major claim
+INDEXED_COMPONENTS = {"P": "premise", "C": "claim", "MC": "claim"}
 RNN_CLASSES = {"lstm": nn.LSTM, "gru": nn.GRU}
 CHARACTER_CNN_BATCH = 32  # words per character-CNN batch; small batches stay in the CPU cache
 
@@ -73,12 +65,12 @@ class TARGER(Enricher[SurfacePassage]):
         longest: int = 512  # tokens per passage
 
     def __init__(self, config: Config) -> None:
-        """Build the network. Raises ValueError if the window exceeds a word's slots or passages are empty."""
+        """Build the network. Raises ValueError if the window exceeds a word's characters or passages are empty."""
         super().__init__(config)
         if not 0 < config.window <= CHARACTERS_PER_TOKEN or config.longest < 1:
             raise ValueError(
-                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), longest is {config.longest} "
-                "(expected at least 1)"
+                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), "
+                f"longest is {config.longest} (expected at least 1)"
             )
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
         self.letters = _create_embedding(config.letters, config.letter_dimensions)
@@ -94,14 +86,12 @@ class TARGER(Enricher[SurfacePassage]):
         """Annotate tokens with their best tags; weight 1 for indexed tokens, 0 for others."""
         batch = self.collate(passages)
         best_tags = self.crf.decode(self(*batch), batch[-1]).tolist()
-        labels = ["", *self.config.tags]
-        return [
-            [
-                TokenAnnotation(word, start, end, float(parse_component_code(labels[tag]) in INDEXED_COMPONENTS), labels[tag])
-                for word, (start, end), tag in zip(passage.tokens, passage.spans, tags, strict=False)
-            ]
-            for passage, tags in zip(passages, best_tags, strict=True)
-        ]
+        outcomes = [(0.0, ""), *((float(parse_component_code(tag) in INDEXED_COMPONENTS), tag) for tag in self.config.tags)]
+        annotations = []
+        for passage, tags in zip(passages, best_tags, strict=True):
+            tokens = zip(passage.tokens, passage.spans, tags, strict=False)  # tags are padded
+            annotations.append([TokenAnnotation(token, *span, *outcomes[tag]) for token, span, tag in tokens])
+        return annotations
 
     def get_component_type(self, word: TokenAnnotation) -> str:
         """Return claim, premise or ""."""
@@ -113,31 +103,28 @@ class TARGER(Enricher[SurfacePassage]):
 
     def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
         """Build `forward`'s input tensors, on the network's device."""
-        vocabulary = {
-            word: token_id for passage in passages for word, token_id in zip(passage.tokens, passage.token_ids, strict=True)
-        }
+        vocabulary: dict[str, int] = {}
+        for passage in passages:
+            vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
         indices = {word: index for index, word in enumerate(vocabulary)}
         words, mask = pad([[indices[word] for word in passage.tokens] for passage in passages])
-        ids, letters = torch.tensor(list(vocabulary.values())), torch.tensor([encode_characters(word) for word in vocabulary])
+        ids, letters = torch.tensor(list(vocabulary.values())), torch.tensor([get_character_ids(word) for word in vocabulary])
         device = self.embedding.weight.device
         return ids.to(device), letters.to(device), words.to(device), mask.to(device)
 
     def forward(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-        """Compute emissions (B, L, S); arguments as for `states`."""
+        """Compute emissions (B, L, S); arguments as for `encode`."""
         emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.encode(ids, letters, words, mask), dim=2)))
         return emissions
 
     def encode(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the RNN states of each direction.
+        """Compute the forward and backward RNN states (B, L, H).
 
         Args:
             ids: (W,) int64, ids of the distinct tokens.
             letters: (W, 20) int64, their character ids.
             words: (B, L) int64, index of each token among them; arbitrary outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
-
-        Returns:
-            forward and backward states (B, L, H).
         """
         word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
         character_features = functional.embedding(words, self.encode_characters(letters))  # (B, L, F · K)
@@ -165,12 +152,13 @@ def join_adjacent(words: Sequence[TokenAnnotation]) -> list[str]:
     terms: list[str] = []
     end = -1
     for word in words:
-        if word.weight:
-            if word.start == end:
-                terms[-1] += word.surface
-            else:
-                terms.append(word.surface)
-            end = word.end
+        if not word.weight:
+            continue
+        if word.start == end:
+            terms[-1] += word.surface
+        else:
+            terms.append(word.surface)
+        end = word.end
     return terms
 
 

@@ -1,18 +1,16 @@
-"""Rankers, one network per file, found by file name."""
+"""Rankers, one network per file."""
 
 from __future__ import annotations
 
 from submission.models.ranker import Ranker
 from submission.registry import find_class, module_names
 
-SHARED = {"network", "base", "layers", "bert", "bert_config"}
 
-
-def names() -> list[str]:
+def list_rankers() -> list[str]:
     """Return the sorted names of all rankers."""
-    return module_names(__path__, SHARED)
+    return module_names(__path__)
 
 
-def find(name: str) -> type[Ranker]:
-    """Return the class in the file of that name. Raises UsageError if there is none."""
-    return find_class(__name__, names(), name, Ranker, "ranker")  # type: ignore[type-abstract]
+def get_ranker_class(name: str) -> type[Ranker]:
+    """Return the ranker in the file of that name. Raises UsageError if there is none."""
+    return find_class(__name__, name, Ranker, "ranker")  # type: ignore[type-abstract]

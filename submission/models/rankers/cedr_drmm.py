@@ -39,20 +39,19 @@ class CEDRDRMM(BERTRanker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
-        return self.shares(query, query_mask, document, document_mask).sum(1)
+        return self.compute_contributions(query, query_mask, document, document_mask).sum(1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by query word piece; empty positions are summed."""
-        contributions = self.shares(query, query_mask, document, document_mask)[0]
-        length = int(query_mask.sum())
-        parts = [Contribution("query word piece", contributions[position].item(), position) for position in range(length)]
-        empty = Contribution(f"{QUERY_LENGTH - length} empty query positions", contributions[length:].sum().item())
-        remark = (
-            "each position's contribution is a feed-forward network's output for its histograms and [CLS]; " + ENCODER_CAVEAT
+        values, length = self.compute_contributions(query, query_mask, document, document_mask)[0], int(query_mask.sum())
+        parts = [Contribution("query word piece", values[position].item(), position) for position in range(length)]
+        empty = Contribution(f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item())
+        caveat = (
+            f"each position's contribution is a feed-forward network's output for its histograms and [CLS]; {ENCODER_CAVEAT}"
         )
-        return NetworkExplanation([*parts, empty], caveat=remark, use_occlusion=True)
+        return NetworkExplanation([*parts, empty], caveat=caveat, use_occlusion=True)
 
-    def shares(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
+    def compute_contributions(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the contribution of each of the 20 query positions, (B, 20)."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
@@ -62,5 +61,4 @@ class CEDRDRMM(BERTRanker):
         histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))  # (B, L, 20, bins)
         cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
         features = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
-        contributions: Tensor = self.second(self.dropout(self.first(features).relu()))  # (B, 20, 1)
-        return contributions.squeeze(-1)
+        return torch.squeeze(self.second(self.dropout(self.first(features).relu())), -1)

@@ -42,8 +42,7 @@ class CEDRKNRM(BERTRanker):
         encoded = self.encoder(query, query_mask, document, document_mask)
         pooled = self.compute_kernel_features(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
         features = torch.cat([pooled.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
-        score: Tensor = self.linear(self.dropout(features))  # (B, 1)
-        return score.squeeze(-1)
+        return torch.squeeze(self.linear(self.dropout(features)), -1)
 
     def compute_kernel_features(
         self, encoded: EncodedPairs, query_mask: Tensor, document_mask: Tensor

@@ -45,19 +45,18 @@ class ConvKNRM(TopicRanker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi of the nine n-gram pairs."""
-        queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
-        features = [
-            self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in NGRAM_PAIRS
-        ]  # 9 of (B, K)
-        return self.score_features(features)
+        queries, documents = self.compute_ngrams(query, query_mask), self.compute_ngrams(document, document_mask)
+        return self.score_features(
+            [self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in NGRAM_PAIRS]
+        )
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Return `of_topic`; queries share no work."""
+        """Return `score_topic`; queries share no work."""
         return self.score_topic
 
     def score_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score documents (B, D) for one query (1, Q), convolving each distinct word once and stacking the query's n-grams."""
-        queries = self.ngrams(query, query_mask)
+        queries = self.compute_ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])
         is_known = functional.pad(get_known_mask(document, document_mask), (0, padding))
@@ -77,12 +76,11 @@ class ConvKNRM(TopicRanker):
 
     def score_features(self, features: list[Tensor]) -> Tensor:
         """Score pairs (B,) from the features (B, K) of the nine n-gram pairs."""
-        score: Tensor = self.linear(self.dropout(torch.cat(features, dim=1)))  # (B, 1)
-        return score.squeeze(-1).tanh()
+        return torch.squeeze(self.linear(self.dropout(torch.cat(features, dim=1))), -1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias; positions are of first words."""
-        queries, documents = self.ngrams(query, query_mask), self.ngrams(document, document_mask)
+        queries, documents = self.compute_ngrams(query, query_mask), self.compute_ngrams(document, document_mask)
         parts = [Contribution("bias", self.linear.bias.item())]
         for (q, d), weights in zip(NGRAM_PAIRS, self.linear.weight[0].chunk(len(NGRAM_PAIRS)), strict=True):
             similarity = cosine(queries[q][0], documents[d][0])
@@ -90,7 +88,7 @@ class ConvKNRM(TopicRanker):
             parts += self.pooling.explain(similarity, queries[q][1], documents[d][1], weights, name)
         return NetworkExplanation(parts, Tensor.tanh)
 
-    def ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
+    def compute_ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
         """Compute n-gram vectors (B, L-h+1, C) per window h, and the mask of n-grams of known words inside the text."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
         ids, is_known = functional.pad(ids, (0, padding)), functional.pad(get_known_mask(ids, mask), (0, padding))

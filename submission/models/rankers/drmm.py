@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import VOCABULARY_BATCH, FrozenTable, compute_bins, cosine, get_known_mask, log_histogram
+from submission.models.layers import VOCABULARY_BATCH, FrozenEmbedding, compute_bins, cosine, get_known_mask, log_histogram
 from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker, find_top_positions
 from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 
@@ -42,7 +42,7 @@ class DRMM(TopicRanker):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         first, second = config.hidden
-        self.embedding = FrozenTable(config.vocabulary, config.dimensions)
+        self.embedding = FrozenEmbedding(config.vocabulary, config.dimensions)
         self.first = nn.Linear(config.bins, first)
         self.second = nn.Linear(first, second)
         self.dropout = nn.Dropout(config.dropout)
@@ -63,7 +63,9 @@ class DRMM(TopicRanker):
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
         words = torch.unique(queries)
         batches = torch.split(torch.arange(self.config.vocabulary, device=words.device), VOCABULARY_BATCH)
-        bins = torch.cat([compute_bins(self.similarity(words, batch), bin_count).int() for batch in batches], dim=1)  # (W, V)
+        bins = torch.cat(
+            [compute_bins(self.compute_similarity(words, batch), bin_count).int() for batch in batches], dim=1
+        )  # (W, V)
         bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # counted in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         empty = self.first.bias + log(smoothing) * weight.sum(1)  # first-layer output of an empty histogram
@@ -72,8 +74,8 @@ class DRMM(TopicRanker):
             ids = (document * document_mask).flatten()
             term_bins = [bins[row].index_select(0, ids) for row in torch.searchsorted(words, query[0]).tolist()]
             index = torch.cat(term_bins).long().reshape(-1, document.shape[1])  # (Q · B, D)
-            ones = rows.new_ones(1, 1).expand(index.shape)
-            counts = rows.new_zeros(len(index), bin_count + 1).scatter_add_(1, index, ones).gather(1, index)
+            increments = rows.new_ones(1, 1).expand(index.shape)
+            counts = rows.new_zeros(len(index), bin_count + 1).scatter_add_(1, index, increments).gather(1, index)
             weights = ((counts + smoothing).log() - log(smoothing)) / counts
             hidden = functional.embedding_bag(index, rows, mode="sum", per_sample_weights=weights)
             match = self.compute_matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
@@ -85,12 +87,12 @@ class DRMM(TopicRanker):
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute gates (B, Q), 0 outside the query; match scores (B, Q); and the counted similarities (B, Q, D)."""
-        similarity = self.similarity(query, document)
+        similarity = self.compute_similarity(query, document)
         is_known, config = get_known_mask(document, document_mask)[:, None], self.config
         histogram = log_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
         return self.compute_gates(query, query_mask), self.compute_matches(self.first(histogram)), similarity
 
-    def similarity(self, query: Tensor, document: Tensor) -> Tensor:
+    def compute_similarity(self, query: Tensor, document: Tensor) -> Tensor:
         """Compute cosine similarities (…, Q, D) of words (…, Q) and (…, D) in float64.
 
         In float32, rounding depends on the batch and the machine, and can move a similarity across a bin edge.
@@ -100,9 +102,7 @@ class DRMM(TopicRanker):
     def compute_matches(self, hidden: Tensor) -> Tensor:
         """Compute match scores (…) from the first layer's output (…, ·)."""
         hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, computed twice as fast
-        match: Tensor = self.second(hidden).tanh()
-        match = self.third(self.dropout(match)).squeeze(-1)
-        return match.tanh()
+        return torch.squeeze(self.third(self.dropout(self.second(hidden).tanh())), -1).tanh()
 
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
         """Compute the gates (B, Q) of query terms."""
@@ -112,20 +112,14 @@ class DRMM(TopicRanker):
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by query term; a term's match score is not additive over its histogram."""
-        gate, match, similarity = (
-            tensors[0] for tensors in self.compute_gates_and_matches(query, query_mask, document, document_mask)
-        )
+        (gate,), (match,), (similarity,) = self.compute_gates_and_matches(query, query_mask, document, document_mask)
         similarity = similarity.masked_fill(~get_known_mask(document, document_mask)[0], -torch.inf)
         parts = []
         for position in gate.nonzero().flatten().tolist():
-            similarities = similarity[position]
-            counts = [
-                f"{int(((similarities >= low) & (similarities < high)).sum())} {label}"
-                for low, high, label in SIMILARITY_RANGES
-            ]
+            row = similarity[position]
+            counts = [f"{int(((row >= low) & (row < high)).sum())} {label}" for low, high, label in SIMILARITY_RANGES]
             note = f"gate {gate[position]:.3f} × match {match[position]:+.3f}; similarities: {', '.join(counts)}"
             value = (gate[position] * match[position]).item()
-            parts.append(Contribution("query term", value, position, find_top_positions(similarities, 0.3), note))
-        return NetworkExplanation(
-            parts, caveat="a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
-        )
+            parts.append(Contribution("query term", value, position, find_top_positions(row, 0.3), note))
+        caveat = "a term's match score is a feed-forward network's output for its histogram and not a sum over bins"
+        return NetworkExplanation(parts, caveat=caveat)

@@ -51,23 +51,20 @@ class GRU(SiameseRanker):
 
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
         """Score vectors (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
-        score: Tensor = self.linear(self.dropout(torch.cat([*self._features(query, document).values()], dim=1)))  # (B, 1)
-        return score.squeeze(-1)
+        return torch.squeeze(self.linear(self.dropout(torch.cat([*self._get_features(query, document).values()], dim=1))), -1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down into document, query, joint features (with `interaction`) and bias."""
-        features = self._features(self.encode(query, query_mask), self.encode(document, document_mask))
+        features = self._get_features(self.encode(query, query_mask), self.encode(document, document_mask))
         weights = self.linear.weight[0].chunk(len(features))
         parts = [
-            Contribution(name, (feature[0] @ weight).item())
-            for (name, feature), weight in zip(features.items(), weights, strict=True)
+            Contribution(name, (features[name][0] @ weight).item()) for name, weight in zip(features, weights, strict=True)
         ]
-        remark = "document and query contribute independently: the topic does not affect the ranking"
-        return NetworkExplanation(
-            [*parts, Contribution("bias", self.linear.bias.item())], caveat="" if self.config.interaction else remark
-        )
+        parts.append(Contribution("bias", self.linear.bias.item()))
+        independent = "document and query contribute independently: the topic does not affect the ranking"
+        return NetworkExplanation(parts, caveat="" if self.config.interaction else independent)
 
-    def _features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
+    def _get_features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
         """Return the features that the linear layer reads, each (B, 2H), by name."""
         features = {"document": document, "query": query}
         if self.config.interaction:

@@ -39,10 +39,8 @@ class KNRM(TopicRanker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
-        features = self.pooling.pool(
-            similarity, get_known_mask(query, query_mask), get_known_mask(document, document_mask)
-        )  # (B, K)
-        return self.score(features)
+        masks = get_known_mask(query, query_mask), get_known_mask(document, document_mask)
+        return self.score_features(self.pooling.pool(similarity, *masks))
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Precompute the similarities of all query words to the vocabulary; documents look them up.
@@ -58,17 +56,14 @@ class KNRM(TopicRanker):
             rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
             kernels = self.pooling.evaluate(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
             kernels[0] = 0  # padding
-            matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum")
-            return self.score(
-                self.pooling.take_logs(matches.reshape(-1, *kernels.shape[1:]), get_known_mask(query, query_mask)).sum(1)
-            )
+            matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum").reshape(-1, *kernels.shape[1:])
+            return self.score_features(self.pooling.take_logs(matches, get_known_mask(query, query_mask)).sum(1))
 
         return score
 
-    def score(self, features: Tensor) -> Tensor:
+    def score_features(self, features: Tensor) -> Tensor:
         """Score pairs (B,) from features (B, K)."""
-        score: Tensor = self.linear(self.dropout(features))  # (B, 1)
-        return score.squeeze(-1).tanh()
+        return torch.squeeze(self.linear(self.dropout(features)), -1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score before tanh down by kernel and query term, plus bias."""

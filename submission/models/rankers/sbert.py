@@ -29,7 +29,6 @@ class SBERT(BERTRanker, DenseRanker):
         scope: Literal["premises", "conclusions"] = "conclusions"
 
     def build_encoder(self, config: Any) -> Encoder:
-        """Build a single-text encoder."""
         return TextEncoder(config)
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:

@@ -33,10 +33,10 @@ class SNRM(LatentRanker):
     class Config:
         """Layer sizes; the embedding table includes padding and unknown.
 
-        `hidden`: sizes of hidden layers, none by default. `padded`: zero-pad so that each word is a window's centre, as in the
-        authors' code; false: windows lie inside the text (Entezari 2020, eq. 3.17). `length`: exponent of the window count
-        that divides the sum. 1 is the mean (eq. 3.17), which favours short premises; 0 is, up to a constant, the authors'
-        mean over a fixed number of positions, which favours long ones.
+        `hidden`: sizes of hidden layers. `padded`: zero-pad so that each word is a window's centre, as in the authors' code;
+        false: windows lie inside the text (Entezari 2020, eq. 3.17). `length`: exponent of the window count that divides the
+        sum. 1 is the mean (eq. 3.17), which favours short premises; 0 is, up to a constant, the authors' mean over a fixed
+        number of positions, which favours long ones.
         """
 
         vocabulary: int
@@ -60,12 +60,11 @@ class SNRM(LatentRanker):
 
         Without `padded`, a text of fewer than 5 words is zero-padded to one window; an empty text gives zero.
         """
-        total = self.activations(ids, mask).sum(2)
-        divided: Tensor = total / self._count_windows(mask).to(total.dtype) ** self.config.length
-        return divided
+        total = self.compute_activations(ids, mask).sum(2)
+        return torch.div(total, self._count_windows(mask).to(total.dtype) ** self.config.length)
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode a batch, convolving each distinct word once; gradients equal those of `represent`."""
+        """Encode a batch, convolving each distinct word once; gradients equal those of `encode`."""
         first, *hidden = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
         token_ids, index = find_unique_tokens(self._pad_for_windows(ids * get_known_mask(ids, mask)), self.config.vocabulary)
         windows = self._count_windows(mask)  # (B, 1)
@@ -88,7 +87,7 @@ class SNRM(LatentRanker):
             sums.append((batch_weights.unsqueeze(1) @ activations).squeeze(1))  # (b, latent)
         return torch.cat(sums)
 
-    def activations(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def compute_activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute the activations (B, latent, W) of each window; 0 past the text's end."""
         vectors = self.embedding(ids) * get_known_mask(ids, mask).unsqueeze(-1)  # (B, L, E)
         values = self._pad_for_windows(vectors.transpose(1, 2))  # (B, E, ·)
@@ -112,17 +111,13 @@ class SNRM(LatentRanker):
         """Break the score down by latent term; positions: windows of highest activation (centre if `padded`, else start)."""
         query_vector = self.encode(query, query_mask)[0]  # (latent,)
         document_vector = self.encode(document, document_mask)[0]
-        query_windows = self.activations(query, query_mask)[0]  # (latent, W)
-        document_windows = self.activations(document, document_mask)[0]
-        products = query_vector * document_vector
-        parts = [
-            Contribution(
-                f"latent term {term}", products[term].item(), int(query_windows[term].argmax()),
-                find_top_positions(document_windows[term], 0.0),
-                f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}",
-            )
-            for term in products.nonzero().flatten().tolist()
-        ]  # fmt: skip
+        query_windows = self.compute_activations(query, query_mask)[0]  # (latent, W)
+        document_windows = self.compute_activations(document, document_mask)[0]
+        products, parts = query_vector * document_vector, []
+        for term in products.nonzero().flatten().tolist():
+            note = f"query {query_vector[term]:.4f} × document {document_vector[term]:.4f}"
+            positions = int(query_windows[term].argmax()), find_top_positions(document_windows[term], 0.0)
+            parts.append(Contribution(f"latent term {term}", products[term].item(), *positions, note))
         return NetworkExplanation(parts)
 
 
@@ -135,14 +130,7 @@ class _WeightedActivationSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, products: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-        """Compute sums (B, C).
-
-        Args:
-            ctx: stores the positive activations.
-            products: (R, C), each word's product at each window position.
-            rows: (B, W, h), rows summed per window.
-            weights: (B, W), each window's weight; 0 past the last.
-        """
+        """Compute sums (B, C) of windows with weights (B, W), whose activations sum the products (R, C) of rows (B, W, h)."""
         sums, active = [], []
         for batch, batch_weights in _iter_batches(rows, weights):
             activations = functional.embedding_bag(batch.flatten(0, 1), products, mode="sum").relu_()  # (b · W, C)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
-from submission.models.bert import ENCODER_CAVEAT, BERTRanker
+from submission.models.bert import CLSRanker
 from submission.models.bert_config import EncoderConfig
-from submission.models.ranker import Contribution, NetworkExplanation
 
 
-class TFRBERT(BERTRanker):
+class TFRBERT(CLSRanker):
     """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's chunks."""
 
-    cls_only, has_pooler = True, True
+    has_pooler = True
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
@@ -34,21 +34,8 @@ class TFRBERT(BERTRanker):
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear(width, 1)
 
-    def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,): w · tanh(W CLS + v) + b."""
-        score: Tensor = self.linear(self.dropout(self.pool(query, query_mask, document, document_mask)))  # (B, 1)
-        return score.squeeze(-1)
-
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the pooler's output (B, E) for pairs."""
+        """Compute the pooler's output (B, E): tanh(W CLS + v)."""
         if not self.config.topic:
             query, query_mask = query[:, :0], query_mask[:, :0]
-        encoded = self.encoder(query, query_mask, document, document_mask)
-        pooled: Tensor = self.pooler(encoded.cls[:, -1]).tanh()
-        return pooled
-
-    def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into [CLS] and bias."""
-        [pooled] = self.pool(query, query_mask, document, document_mask)
-        parts = [Contribution("[CLS]", (self.linear.weight[0] @ pooled).item()), Contribution("bias", self.linear.bias.item())]
-        return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
+        return torch.tanh(self.pooler(super().pool(query, query_mask, document, document_mask)))

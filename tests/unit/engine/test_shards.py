@@ -125,4 +125,4 @@ def test_replaced_checkpoint_fails(checkpoints: Path) -> None:
 def test_unsaved_checkpoint_cannot_be_pickled(checkpoints: Path) -> None:
     opened = load_checkpoint(checkpoints / "knrm")
     with pytest.raises(TypeError, match="not loaded from a directory"):
-        pickle.dumps(RankerCheckpoint(opened.ranker, opened.tokeniser, "a test"))
+        pickle.dumps(RankerCheckpoint(opened.network, opened.tokeniser, "a test"))

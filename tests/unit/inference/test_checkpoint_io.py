@@ -17,8 +17,8 @@ from tests.conftest import update_hash
 
 def test_load_restores_the_checkpoint(checkpoints: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    assert isinstance(checkpoint.ranker, KNRM)
-    assert not checkpoint.ranker.training
+    assert isinstance(checkpoint.network, KNRM)
+    assert not checkpoint.network.training
     assert checkpoint.tokeniser.lengths.premise == 100
     assert checkpoint.tokeniser.encode_query("Are zoos golf xyz?") == [
         checkpoint.tokeniser.vocabulary.ids([w])[0] for w in ("zoos", "golf", "xyz")
@@ -44,7 +44,7 @@ def test_probe_of_two_texts(checkpoints: Path) -> None:
     assert scores.dtype == np.float32
     with torch.no_grad():
         alone = [
-            checkpoint.ranker(
+            checkpoint.network(
                 *pad([checkpoint.tokeniser.encode_query(query)]), *pad([checkpoint.tokeniser.encode_premise(premise)])
             ).item()
             for query, premise in pairs

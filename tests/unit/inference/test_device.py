@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from submission.inference.device import compute_or_split, limit_threads
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.knrm import KNRM
 from submission.storage.artifact_store import ArtifactStore
@@ -54,8 +54,8 @@ def test_oversized_row_raises() -> None:
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    expected = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "full", {}))
-    score_features, sizes = KNRM.score, []
+    expected = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "full", {}))
+    score_features, sizes = KNRM.score_features, []
 
     def small(self: KNRM, features: Tensor) -> Tensor:
         sizes.append(len(features))
@@ -64,7 +64,7 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
         return score_features(self, features)
 
     monkeypatch.setattr(KNRM, "score_features", small)
-    halves = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "halves", {}))
+    halves = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "halves", {}))
     assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # batches of two and of four documents
     np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
 

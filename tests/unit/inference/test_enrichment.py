@@ -83,29 +83,29 @@ def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
     return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(0, len(TEXTS))
 
 
-def test_passages_are_assigned_to_their_texts(opened: EnricherCheckpoint) -> None:
+def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
     texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
     annotations = annotate_texts(texts, opened, CPU)
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
-    assert isinstance(opened.enricher, Counting)
-    assert opened.enricher.computed == [["seven eight nine ten eleven", " two three four", " five six", "one"]]
+    assert isinstance(opened.network, Counting)
+    assert opened.network.computed == [["seven eight nine ten eleven", " two three four", " five six", "one"]]
     assert enrich_texts(["a bb ccc dddd. ccc"], opened, CPU) == [{"ccc": 6, "dddd": 4}]
 
 
-def test_result_does_not_depend_on_shards(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run(opened, tmp_path / "expected")
     assert (len(expected), expected[13], expected[1]) == (50, {}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
     for size in (1, 7, 49):
-        monkeypatch.setattr(enrichment, "TOGETHER", size)
+        monkeypatch.setattr(enrichment, "SHARD_SIZE", size)
         assert run(opened, tmp_path / f"{size}") == expected
         collection = enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
         assert collection.get_word_frequencies(3, 21) == expected[3:21]
         assert collection.get_word_frequencies(40, 90) == expected[40:]
 
 
-def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_path: Path) -> None:
+def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: EnricherCheckpoint, tmp_path: Path) -> None:
     functions: list[str] = []
 
     class Backwards(LocalEngine):
@@ -115,13 +115,13 @@ def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_pat
 
     enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
-    local, remote = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
-    assert local == remote
+    here, other = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
+    assert here == other
     assert functions == ["measure_sample", "encode_shard"]
-    assert isinstance(opened.enricher, Counting)
-    opened.enricher.computed.clear()
+    assert isinstance(opened.network, Counting)
+    opened.network.computed.clear()
     assert enrich_separately(opened, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
-    assert opened.enricher.computed == [["one"], ["seven"]]
+    assert opened.network.computed == [["one"], ["seven"]]
 
 
 def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +137,10 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
     assert estimates == [62.5 / 4]
 
 
-def test_enrichment_resumes_after_kills(
+def test_killed_three_times_it_goes_on(
     opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(enrichment, "TOGETHER", 10)
+    monkeypatch.setattr(enrichment, "SHARD_SIZE", 10)
     run(opened, tmp_path / "whole")
     words_of, computed = enrichment.enrich_texts, []
 
@@ -165,7 +165,7 @@ def test_enrichment_resumes_after_kills(
 
 
 @pytest.mark.parametrize(("share", "minutes"), [(64, 62.5), (1, 25.0)])  # 20 minutes for a sample of 16, or for a shard of 40
-def test_time_and_size_are_estimated_first(
+def test_time_and_size_are_said_before(
     opened: EnricherCheckpoint,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -181,7 +181,7 @@ def test_time_and_size_are_estimated_first(
 
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(enrichment, "kept_parts", record_messages)
-    monkeypatch.setattr(enrichment, "TOGETHER", 40)
+    monkeypatch.setattr(enrichment, "SHARD_SIZE", 40)
     monkeypatch.setattr(enrichment, "SAMPLE_INTERVAL", share)
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path)
@@ -192,9 +192,11 @@ def test_time_and_size_are_estimated_first(
     )
 
 
-def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(term_index_module, "KEPT_TOGETHER", 20)
-    monkeypatch.setattr(enrichment, "TOGETHER", 7)
+def test_the_index_has_their_terms_added_up(
+    opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term_index_module, "SHARD_SIZE", 20)
+    monkeypatch.setattr(enrichment, "SHARD_SIZE", 7)
 
     def enriching() -> enrichment.EnrichedCollection:
         return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "parts", {}))
@@ -207,11 +209,11 @@ def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Pa
     index_terms, frequencies = index.get_document_terms(1)
     assert dict(zip(index_terms, frequencies.tolist(), strict=True)) == {"zoo": 4, "cage": 4, "run": 11}
     assert index.lengths[[1, 13]].tolist() == [19, 0]
-    assert (len(index.lengths), index.statistics(["run"]).df.tolist(), index.statistics(["run"]).cf.tolist()) == (
+    assert (len(index.lengths), index.get_statistics(["run"]).df.tolist(), index.get_statistics(["run"]).cf.tolist()) == (
         50,
         [49],
         [539],
     )
-    assert 13 not in index.postings("run")[0]
+    assert 13 not in index.get_postings("run")[0]
     assert index.count_enriched_terms({"Running": 2, "run's": 3, "the": 9, "a-b": 1}) == {"run": 5, "b": 1}
     assert {"running", "runs"} <= {*build(IndexSettings(stemmer="none")).terms}

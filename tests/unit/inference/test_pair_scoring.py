@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.inference.token_ids import TokenCache
 from submission.models.padding import pad
@@ -30,13 +30,13 @@ CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d",
 
 def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
-    monkeypatch.setattr(KNRM, "kept_together", 3)
+    monkeypatch.setattr(KNRM, "shard_size", 3)
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    scores = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+    scores = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     with torch.no_grad():
         alone = [
-            checkpoint.ranker(
+            checkpoint.network(
                 *pad([checkpoint.tokeniser.encode_query(queries[q])]), *pad([checkpoint.tokeniser.encode_premise(premises[d])])
             ).item()
             for q, d in CANDIDATES.to_numpy()
@@ -47,23 +47,23 @@ def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pyt
 
 def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(KNRM, "batch", 2)
-    monkeypatch.setattr(KNRM, "kept_together", 2)
+    monkeypatch.setattr(KNRM, "shard_size", 2)
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    first = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+    first = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
     (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
-    score_features, calls = checkpoint.ranker.score, []
-    checkpoint.ranker.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
-    again = score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+    score_features, calls = checkpoint.network.score, []
+    checkpoint.network.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
+    again = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert (again == first).all()
     assert calls == [2]  # batches: two of one topic, one of the other
 
 
 def test_nan_score_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    checkpoint.ranker.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
+    checkpoint.network.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):
-        score(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+        score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
 def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,9 @@ def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: p
     ranker = GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)).eval()
     represent, read = ranker.encode_batch, []
     monkeypatch.setattr(ranker, "encode_batch", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
-    scores = score(CANDIDATES, TOKENS, RankerCheckpoint(ranker, tokeniser, "a test"), CPU, ArtifactStore(tmp_path, {}))
+    scores = score_documents(
+        CANDIDATES, TOKENS, RankerCheckpoint(ranker, tokeniser, "a test"), CPU, ArtifactStore(tmp_path, {})
+    )
     assert read == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
     pairs = [
         (tokeniser.encode_query(dict(TOPICS.to_numpy())[q]), tokeniser.encode_premise(dict(CORPUS.to_numpy())[d]))
@@ -86,5 +88,5 @@ def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: p
 
 
 def test_no_candidates(checkpoints: Path, tmp_path: Path) -> None:
-    scores = score(CANDIDATES[:0], TOKENS, load_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
+    scores = score_documents(CANDIDATES[:0], TOKENS, load_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
     assert scores.shape == (0,)

@@ -23,7 +23,7 @@ def crf() -> CRF:
     return network
 
 
-def make_batch(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def drawn(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """Draw emissions and mask; emissions outside the mask are extreme."""
     emissions = scale * torch.randn(len(lengths), max(lengths), TAGS + 2, dtype=torch.float64)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
@@ -41,9 +41,9 @@ def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], 
     return scores
 
 
-def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
-    emissions, mask = make_batch()
-    log_partition, best = crf.log_partition(emissions, mask), crf.decode(emissions, mask)
+def test_log_partition_score_and_best_are_those_of_all_ways(crf: CRF) -> None:
+    emissions, mask = drawn()
+    log_partition, best = crf.compute_log_partition(emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
         scores = all_ways(crf, emissions[row], length)
         assert len(scores) == (TAGS + 2) ** length
@@ -58,40 +58,42 @@ def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
             torch.testing.assert_close(score.item(), scores[way], rtol=1e-12, atol=1e-9)
 
 
-def test_path_probabilities_sum_to_one(crf: CRF) -> None:
-    emissions, mask = make_batch((2,), scale=30.0)
+def test_probabilities_sum_to_one_whatever_is_likely(crf: CRF) -> None:
+    emissions, mask = drawn((2,), scale=30.0)
     ways = torch.tensor(list(product(range(TAGS + 2), repeat=2)))
     every = emissions.expand(len(ways), -1, -1)
     scores = crf.score(every, ways, mask.expand(len(ways), -1))
-    assert (scores - crf.log_partition(emissions, mask)).exp().sum().item() == pytest.approx(1, abs=1e-9)
-    loss = crf.loss(emissions, ways[8:9], mask)
-    assert loss.item() == pytest.approx((crf.log_partition(emissions, mask) - scores[8]).item(), abs=1e-9)
+    assert (scores - crf.compute_log_partition(emissions, mask)).exp().sum().item() == pytest.approx(1, abs=1e-9)
+    loss = crf.compute_loss(emissions, ways[8:9], mask)
+    assert loss.item() == pytest.approx((crf.compute_log_partition(emissions, mask) - scores[8]).item(), abs=1e-9)
 
 
-def test_crf_does_not_depend_on_padding_or_batch(crf: CRF) -> None:
-    emissions, mask = make_batch()
+def test_padding_and_companions_change_nothing(crf: CRF) -> None:
+    emissions, mask = drawn()
     tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PADDING_STATE)
     for row, length in enumerate(LENGTHS):
         alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]
         assert torch.equal(crf.decode(*alone)[0], crf.decode(emissions, mask)[row, :length])
-        torch.testing.assert_close(crf.log_partition(*alone)[0], crf.log_partition(emissions, mask)[row], rtol=0, atol=1e-12)
+        torch.testing.assert_close(
+            crf.compute_log_partition(*alone)[0], crf.compute_log_partition(emissions, mask)[row], rtol=0, atol=1e-12
+        )
         score = crf.score(alone[0], tags[row : row + 1, :length], alone[1])[0]
         torch.testing.assert_close(score, crf.score(emissions, tags, mask)[row], rtol=0, atol=1e-12)
     emissions.requires_grad_()
-    crf.loss(emissions, tags, mask).backward()
+    crf.compute_loss(emissions, tags, mask).backward()
     assert emissions.grad is not None
     assert emissions.grad[~mask].abs().max() == 0
     assert emissions.grad[mask].abs().max() > 0
 
 
-def test_start_and_padding_transitions_are_forbidden() -> None:
+def test_nothing_leads_to_the_start_nor_to_or_from_padding() -> None:
     torch.manual_seed(2)
     best = CRF(TAGS).decode(50 * torch.randn(200, 6, TAGS + 2), torch.ones(200, 6, dtype=torch.bool))
     assert set(best.flatten().tolist()) == set(range(1, TAGS + 1))
     assert CRF(TAGS).transitions[PADDING_STATE, PADDING_STATE] == 0
 
 
-def test_forbidden_transitions_never_occur() -> None:
+def test_what_is_forbidden_never_occurs() -> None:
     """Tags O, B, I and one that never occurs: I follows only B or I, whatever the emissions."""
     torch.manual_seed(1)
     crf = CRF(TAGS)

@@ -93,8 +93,8 @@ def test_passage_weights_are_summed_by_hand() -> None:
 
 def test_load_restores_the_checkpoint(directory: Path) -> None:
     opened = load_enricher(directory)
-    assert isinstance(opened.enricher, DeepCT)
-    assert not opened.enricher.training
+    assert isinstance(opened.network, DeepCT)
+    assert not opened.network.training
     frequencies = enrich_texts(TEXTS_READ, opened, CPU)
     assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, load_enricher(directory).fingerprint)
     [passages] = annotate_texts(TEXTS_READ[3:4], opened, CPU)
@@ -172,4 +172,4 @@ def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
     assert sum(map(len, file_contents(tmp_path / "deepct").values())) < 13e6
-    assert isinstance(load_enricher(tmp_path / "deepct").enricher, DeepCT)
+    assert isinstance(load_enricher(tmp_path / "deepct").network, DeepCT)

@@ -80,7 +80,7 @@ def test_both_directions_and_all_characters_matter() -> None:
 def test_every_parameter_has_a_gradient_and_is_stored() -> None:
     tagger, (ids, letters, words, mask) = network().train(), make_batch()
     tags = torch.randint(1, 4, mask.shape).masked_fill(~mask, 0)
-    tagger.crf.loss(tagger(ids, letters, words, mask), tags, mask).backward()
+    tagger.crf.compute_loss(tagger(ids, letters, words, mask), tags, mask).backward()
     parameters = dict(tagger.named_parameters())
     assert parameters.keys() == tagger.state_dict().keys()
     for name, value in parameters.items():
@@ -131,7 +131,7 @@ def test_tagger_learns_from_characters_and_context() -> None:
     for _ in range(150):
         inputs, tags = batch()
         optimiser.zero_grad()
-        tagger.crf.loss(tagger(*inputs), tags, inputs[-1]).backward()
+        tagger.crf.compute_loss(tagger(*inputs), tags, inputs[-1]).backward()
         optimiser.step()
     inputs, tags = batch()
     assert torch.equal(tagger.crf.decode(tagger(*inputs), inputs[-1]), tags)
@@ -200,4 +200,4 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(tmp_path: Path, monkeypat
     monkeypatch.setattr(enricher_checkpoint, "open_network", None)
     assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
-        pickle.dumps(EnricherCheckpoint(opened.enricher, opened.tokeniser, "a test"))
+        pickle.dumps(EnricherCheckpoint(opened.network, opened.tokeniser, "a test"))

@@ -15,7 +15,7 @@ from submission.models.padding import TokenIds, pad
 from submission.models.rankers.sbert import SBERT
 from submission.retrieval import dense
 from submission.retrieval.dense import (
-    KEPT_TOGETHER,
+    SHARD_SIZE,
     DenseIndex,
     encode_queries,
     encode_texts,
@@ -29,7 +29,7 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, file_contents, text_lookup, tiny_tokenizer
 
 CPU = torch.device("cpu")
-NAMES = [f"d{i:03}" for i in range(150)]
+NAMES = [f"d{number:03}" for number in range(150)]
 
 
 @pytest.fixture
@@ -58,71 +58,71 @@ def build(corpus: pd.DataFrame, checkpoint: RankerCheckpoint, directory: Path) -
 
 @torch.no_grad()
 def single(checkpoint: RankerCheckpoint, text: str) -> np.ndarray:
-    ranker = checkpoint.ranker
+    ranker = checkpoint.network
     assert isinstance(ranker, SBERT)
     return ranker.encode(*pad([checkpoint.tokeniser.encode_premise(text)]))[0].numpy()
 
 
 @pytest.mark.parametrize("depth", [1, 5, 100, 150, 1000])
-def test_search_equals_brute_force(
+def test_a_search_is_brute_force(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "VECTOR_BLOCK", 64)
     monkeypatch.setattr(dense, "QUERY_BLOCK", 2)
     index, queries = build(corpus, checkpoint, tmp_path), encode_queries(["a b c", "h", "", "a a a b"], checkpoint, CPU)
     vectors = np.load(tmp_path / dense.VECTORS_FILE).astype(np.float64)
-    rankings = list(index.search(queries, depth))
-    assert len(rankings) == 4
-    for query, (docnos, scores) in zip(queries, rankings, strict=True):
+    found = list(index.search(queries, depth))
+    assert len(found) == 4
+    for query, (docnos, scores) in zip(queries, found, strict=True):
         products = (vectors * query).sum(axis=1)
         order = np.lexsort((NAMES, -products.astype(np.float32)))[:depth]
-        assert docnos == [NAMES[row] for row in order]
+        assert docnos == [NAMES[number] for number in order]
         np.testing.assert_array_equal(scores, products.astype(np.float32)[order])
         np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
 
 
-def test_ties_keep_document_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_ties_come_in_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     query = encode_queries([corpus["premise"][3]], checkpoint, CPU)
     [(docnos, scores)] = build(corpus, checkpoint, tmp_path).search(query, 2)
     assert docnos == ["d003", "d007"]
     assert scores[0] == scores[1] == pytest.approx(1, abs=1e-3)
 
 
-def test_half_precision_scores_are_close(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_half_precision_moves_scores_little(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index, query = build(corpus, checkpoint, tmp_path), encode_queries(["a b c"], checkpoint, CPU)[0]
     exact = np.array([single(checkpoint, text) @ query for text in corpus["premise"]])
     moved = np.abs(index.score(query, NAMES) - exact)
     assert 0 < moved.max() <= 1e-3
 
 
-def test_index_does_not_depend_on_shards_and_resumes(
+def test_parts_do_not_matter_and_are_taken_up(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(corpus, checkpoint, tmp_path / "one part")
-    monkeypatch.setattr(dense, "KEPT_TOGETHER", 40)
+    monkeypatch.setattr(dense, "SHARD_SIZE", 40)
     index = build(corpus, checkpoint, tmp_path / "whole")
     once = build(corpus, checkpoint, tmp_path / "one part")
     np.testing.assert_allclose(once._vectors, index._vectors, rtol=0, atol=1e-3)
-    calls, encode = [], encode_texts
+    made, encode = [], encode_texts
 
-    def stops(texts: list[TokenIds], *args: object) -> np.ndarray:
-        calls.append(len(texts))
-        if calls == [40, 40, 40]:
+    def stops(texts: list[TokenIds], *rest: object) -> np.ndarray:
+        made.append(len(texts))
+        if made == [40, 40, 40]:
             raise KeyboardInterrupt
-        return encode(texts, *args)
+        return encode(texts, *rest)
 
     monkeypatch.setattr(dense, "encode_texts", stops)
     with pytest.raises(KeyboardInterrupt):
         build(corpus, checkpoint, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(corpus, checkpoint, tmp_path / "stopped")
-    assert calls == [40, 40, 40, 40, 30]
+    assert made == [40, 40, 40, 40, 30]
     assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
     build(corpus, checkpoint, tmp_path / "stopped")
-    assert len(calls) == 5  # a finished index is only opened
+    assert len(made) == 5  # a finished index is only opened
 
 
-def test_damaged_index_is_rebuilt(
+def test_a_damaged_index_is_made_again(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     build(corpus, checkpoint, tmp_path)
@@ -135,9 +135,9 @@ def test_damaged_index_is_rebuilt(
     assert "checksum mismatch" in caplog.text
 
 
-def test_queries_are_encoded_in_float32(checkpoint: RankerCheckpoint) -> None:
+def test_titles_are_of_full_precision(checkpoint: RankerCheckpoint) -> None:
     expected = encode_queries(["a b c"], checkpoint, CPU)
-    checkpoint.ranker.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
+    checkpoint.network.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
     np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), expected)
 
 
@@ -147,34 +147,34 @@ def test_no_texts(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     assert [(docnos, scores.tolist()) for docnos, scores in index.search(query, 5)] == [([], [])]
 
 
-def test_conclusion_index(tmp_path: Path) -> None:
+def test_conclusions(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
-    store = ArtifactStore(tmp_path, {})
-    assert group_by_conclusion(lambda: collection, store) == {"Golf": ["a"], "Zoos": ["b", "c"]}
+    kept = ArtifactStore(tmp_path, {})
+    assert group_by_conclusion(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
     assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
 
 
-def test_batches_are_at_most_the_token_limit() -> None:
+def test_batches_do_not_exceed_their_positions() -> None:
     lengths = [0, 5, 3, 900, 7, 7, 2]
-    batches = dense.batch_by_tokens(lengths, 14)
-    assert [rows.tolist() for rows in batches] == [[3], [4, 5], [1, 2], [6, 0]]
-    assert KEPT_TOGETHER >= 512
+    found = dense.batch_by_tokens(lengths, 14)
+    assert [rows.tolist() for rows in found] == [[3], [4, 5], [1, 2], [6, 0]]
+    assert SHARD_SIZE >= 512
 
 
 @pytest.mark.filterwarnings("ignore")  # what another library's loading says
-def test_vectors_equal_sentence_transformers(tmp_path: Path) -> None:
+def test_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    reference = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
+    other = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     assert ranker.get_omitted_tensors() == set(ranker.state_dict())
-    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, reference.max_seq_length - 2))
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, other.max_seq_length - 2))
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
     with torch.no_grad():
         ours = ranker.encode(*pad([tokeniser.encode_premise(text) for text in texts])).numpy()
-    theirs = reference.encode(texts, batch_size=2)
+    theirs = other.encode(texts, batch_size=2)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
     half = encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, CPU)
     np.testing.assert_allclose(half, theirs, rtol=0, atol=1e-3)

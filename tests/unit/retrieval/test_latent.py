@@ -57,13 +57,13 @@ def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -
 @torch.no_grad()
 def dense(checkpoint: RankerCheckpoint, texts: list[str], query: bool = False) -> np.ndarray:
     read = checkpoint.tokeniser.encode_query if query else checkpoint.tokeniser.encode_premise
-    return checkpoint.ranker.represent(*pad([read(text) for text in texts])).numpy()
+    return checkpoint.network.represent(*pad([read(text) for text in texts])).numpy()
 
 
 def test_scores_equal_dense_dot_products(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
+    monkeypatch.setattr(latent, "SHARD_SIZE", 16)
     monkeypatch.setattr(latent, "BATCH_SIZE", 4)
     index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
@@ -110,7 +110,7 @@ def test_search_reads_only_query_terms(checkpoint: RankerCheckpoint, corpus: pd.
 def test_build_resumes(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latent, "KEPT_TOGETHER", 16)
+    monkeypatch.setattr(latent, "SHARD_SIZE", 16)
     build(checkpoint, corpus, tmp_path / "whole")
     calls, postings = [], latent._compute_postings
 

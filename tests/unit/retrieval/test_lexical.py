@@ -50,11 +50,11 @@ def six(tmp_path: Path) -> TermIndex:
 
 
 def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
-    hits = search(index, query, model, depth)
-    return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
+    found = search(index, query, model, depth)
+    return dict(zip((found.documents + 1).tolist(), found.scores.tolist(), strict=True))
 
 
-def test_scores_by_hand(six: TermIndex) -> None:
+def test_worked_example(six: TermIndex) -> None:
     assert (len(six.lengths), six.tokens) == (6, 19)
     assert scores(six, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
     assert scores(six, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
@@ -72,25 +72,25 @@ def test_scores_by_hand(six: TermIndex) -> None:
         ("score", {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}),
     ],
 )
-def test_expansion_by_hand(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
-    expanded = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
-    assert max(expanded.values()) == 1
-    assert {term: value / sum(expanded.values()) for term, value in expanded.items()} == pytest.approx(weights, abs=1e-6)
+def test_worked_expansion(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
+    found = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
+    assert max(found.values()) == 1
+    assert {term: value / sum(found.values()) for term, value in found.items()} == pytest.approx(weights, abs=1e-6)
 
 
-def test_second_search_by_hand(six: TermIndex) -> None:
+def test_worked_second_search(six: TermIndex) -> None:
     expansion = RM3(2, 3, 0.6, "equal", min_df=1, max_df_ratio=1.1)
-    expanded = expand_query(six, QUERY, Dirichlet(10), expansion)
-    assert scores(six, expanded, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
+    found = expand_query(six, QUERY, Dirichlet(10), expansion)
+    assert scores(six, found, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
     thesis = expand_query(six, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted=False))
     assert scores(six, thesis, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_expansion_without_terms_keeps_the_query(six: TermIndex, model: Model) -> None:
+def test_all_weight_on_the_query_or_no_terms_is_no_expansion(six: TermIndex, model: Model) -> None:
     for expansion in (RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)):
-        expanded = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
-        assert scores(six, expanded, model) == scores(six, QUERY, model)
+        found = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
+        assert scores(six, found, model) == scores(six, QUERY, model)
 
 
 def test_repeated_and_unknown_terms(six: TermIndex) -> None:
@@ -104,28 +104,28 @@ def test_repeated_and_unknown_terms(six: TermIndex) -> None:
     assert all(lower[document] < both[document] for document in both)
 
 
-def test_term_in_most_documents_has_negative_weight(tmp_path: Path) -> None:
+def test_a_term_of_most_documents_counts_against(tmp_path: Path) -> None:
     index = index_of(["x b", "x c", "x d", "e f"], tmp_path)
     assert all(value < 0 for value in scores(index, {"x": 1.0}, BM25()).values())
 
 
 def test_depth_and_ties(tmp_path: Path) -> None:
     index = index_of(["x b"] * 5 + ["x x b"] + ["x b"] * 5, tmp_path)
-    hits = search(index, {"x": 1.0}, Dirichlet(10), 4)
-    assert hits.documents.tolist() == [5, 0, 1, 2]
+    found = search(index, {"x": 1.0}, Dirichlet(10), 4)
+    assert found.documents.tolist() == [5, 0, 1, 2]
     assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
-def test_search_does_not_depend_on_threads(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_matter(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
-    results = {}
+    found = {}
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         answers = search_all(six, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
-        results[threads] = [(hits.documents.tolist(), hits.scores.tolist()) for hits in answers]
-    assert results[1] == results[4]
-    assert results[1][4] == ([], [])
-    assert len(results[1]) == 40
+        found[threads] = [(one.documents.tolist(), one.scores.tolist()) for one in answers]
+    assert found[1] == found[4]
+    assert found[1][4] == ([], [])
+    assert len(found[1]) == 40
 
 
 TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join), min_size=3, max_size=12)
@@ -136,31 +136,31 @@ TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join)
     terms=st.lists(st.sampled_from(["b", "c", "d", "unheard"]), min_size=1, max_size=4),
     model=st.sampled_from(MODELS),
 )
-def test_shards_with_summed_statistics_equal_one_index(
+def test_shards_with_summed_statistics_are_one_index(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
-    index_dir, query = tmp_path_factory.mktemp("shards"), build_query(terms)
-    expected = search(index_of(texts, index_dir / "whole"), query, model, 100)
+    place, query = tmp_path_factory.mktemp("shards"), build_query(terms)
+    whole = search(index_of(texts, place / "whole"), query, model, 100)
     cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
-    shards = [index_of(texts[first:last], index_dir / f"{first}-{last}") for first, last in pairwise(cuts)]
-    first, *remaining = [shard.statistics(list(query)) for shard in shards]
-    total = sum(remaining, first)
+    shards = [index_of(texts[first:last], place / f"{first}-{last}") for first, last in pairwise(cuts)]
+    first, *others = [shard.get_statistics(list(query)) for shard in shards]
+    total = sum(others, first)
     merged = [
         (-score, document + start)
         for shard, start in zip(shards, cuts, strict=False)
-        for hits in [search(shard, query, model, 100, total)]
-        for document, score in zip(hits.documents.tolist(), hits.scores.tolist(), strict=True)
+        for found in [search(shard, query, model, 100, total)]
+        for document, score in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
     ]
-    assert sorted(merged) == list(zip((-expected.scores).tolist(), expected.documents.tolist(), strict=True))
+    assert sorted(merged) == list(zip((-whole.scores).tolist(), whole.documents.tolist(), strict=True))
 
 
 @given(texts=TEXTS, terms=st.lists(st.sampled_from(["b", "c", "d"]), min_size=1, max_size=4), model=st.sampled_from(MODELS))
-def test_document_score_equals_search_score(
+def test_a_document_scored_alone_is_the_one_that_was_found(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
     index, query = index_of(texts, tmp_path_factory.mktemp("index")), build_query(terms)
-    hits = search(index, query, model, 100)
-    counts = [dict(zip(*index.get_document_terms(row), strict=True)) for row in hits.documents.tolist()]
+    found = search(index, query, model, 100)
+    counts = [dict(zip(*index.get_document_terms(number), strict=True)) for number in found.documents.tolist()]
     tf = np.array([[count.get(term, 0) for count in counts] for term in query]).reshape(len(query), len(counts))
-    alone = compute_term_contributions(query, model, index.statistics(list(query)), tf, index.lengths[hits.documents])
-    np.testing.assert_allclose(alone.sum(axis=0), hits.scores, rtol=1e-12, atol=1e-12)
+    alone = compute_term_contributions(query, model, index.get_statistics(list(query)), tf, index.lengths[found.documents])
+    np.testing.assert_allclose(alone.sum(axis=0), found.scores, rtol=1e-12, atol=1e-12)

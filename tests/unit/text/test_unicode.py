@@ -68,10 +68,10 @@ def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     write_tiny_ranker(tmp_path, "knrm", 0)
     new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
-    assert len(run_probe(new.ranker, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
-    assert len(run_probe(old.ranker, old.tokeniser)) == len(PROBE_PAIRS)
+    assert len(run_probe(new.network, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
+    assert len(run_probe(old.network, old.tokeniser)) == len(PROBE_PAIRS)
     assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    save_network(tmp_path / "again", RANKER_FORMAT, old.ranker, old.tokeniser, {}, {"note": "a test"}, "# test\n")
+    save_network(tmp_path / "again", RANKER_FORMAT, old.network, old.tokeniser, {}, {"note": "a test"}, "# test\n")
     assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
     assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 

@@ -13,7 +13,7 @@ from torch import Tensor, distributed, nn
 from submission.errors import UsageError
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
-from submission.models.rankers import names
+from submission.models.rankers import list_rankers
 from tests.contract.test_rankers import build, texts
 from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
 from training.fitting.pairwise_losses import pairwise_loss

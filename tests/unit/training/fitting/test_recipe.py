@@ -8,7 +8,7 @@ import pytest
 from submission.errors import UsageError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.bert import BERTNetwork
-from submission.models.rankers import names
+from submission.models.rankers import list_rankers
 from training.data.datasets.argument_components import tag_set
 from training.data.quality import CREDITS
 from training.fitting.hyperparameters import TrainingSettings

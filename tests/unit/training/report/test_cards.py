@@ -12,7 +12,7 @@ import pytest
 
 from submission.fusion.linear import LinearFusion
 from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.parameters import LexicalParameters
+from submission.retrieval.lexical import LexicalParameters
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from training.cards import JUDGED_CREDIT, render_card
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE

@@ -144,9 +144,9 @@ def test_unlabelled_pairs_are_the_top_bm25_premises(train: pd.DataFrame, tmp_pat
     index = load_or_build_term_index(ordered["docno"].tolist(), text_lookup(ordered), TermSettings(fields="premise"), cache)
     for conclusion, rows in list(ordered.groupby("conclusion").indices.items())[::7]:
         query, values = build_query(index.analyse_query(conclusion)), np.zeros(len(ordered))
-        statistics = index.statistics(list(query))
+        statistics = index.get_statistics(list(query))
         for position, (term, weight) in enumerate(query.items()):
-            documents, tf = index.postings(term)
+            documents, tf = index.get_postings(term)
             values[documents] += BM25().score_term(tf, index.lengths[documents], weight, statistics, position)
         values[rows] = -np.inf
         best = np.argsort(-values, kind="stable")[:3]
@@ -262,7 +262,7 @@ def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str,
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     with torch.inference_mode():
-        vectors = torch.cat([checkpoint.ranker.represent(*pad([premise])) for premise in ids]).numpy()
+        vectors = torch.cat([checkpoint.network.represent(*pad([premise])) for premise in ids]).numpy()
     assert vectors == pytest.approx(encode_texts(student, texts), abs=2e-3)  # stored in half precision
     assert vectors != pytest.approx(encode_texts(untrained, texts), abs=0.002)
     metrics = json.loads((output / "metrics.json").read_text())
