@@ -48,12 +48,12 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     with tempfile.TemporaryDirectory() as folder:
         _save_as_cross_encoder(checkpoint.network, tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-    batch_size = checkpoint.ranker.cpu_batch_size
+    batch_size = checkpoint.network.cpu_batch_size
 
     def ours() -> None:
         tokens = TokenCache(topics, lambda docnos: documents, Stopwatch())
         with tempfile.TemporaryDirectory() as cache_dir:  # no cache between rounds
-            score(sample, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(cache_dir), {}))
+            score_documents(sample, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(cache_dir), {}))
 
     return Benchmark(
         name=name,

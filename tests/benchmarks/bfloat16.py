@@ -39,7 +39,7 @@ def build_benchmarks(directory: Path) -> list[Benchmark]:
 
 
 def _make_deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    checkpoint = set_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    checkpoint = with_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
     return lambda: enrich_texts(texts, checkpoint, CPU)
 
 

@@ -31,9 +31,9 @@ def build_benchmark(directory: Path) -> Benchmark:
     """Compare the same encoder on the same word pieces; ours also splits texts and computes term frequencies."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     checkpoint = _build_checkpoint(pretrained, pretrained.get_encoder_config(6))
-    checkpoint.enricher.load_state_dict({**checkpoint.enricher.state_dict(), **pretrained.load_encoder_weights()})
+    checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    model.max_seq_length = checkpoint.enricher.config.pieces + 2
+    model.max_seq_length = checkpoint.network.config.pieces + 2
     texts = sample_premises(directory, ARGUMENTS)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     return Benchmark(
@@ -49,7 +49,7 @@ def build_benchmark(directory: Path) -> Benchmark:
 def measure_memory() -> Result:
     """Compare the peaks of processes that enrich few and many documents."""
     few, many = (run_process("-m", "tests.benchmarks.deepct", str(shards)).peak for shards in SHARDS)
-    task, baseline = (f"peak memory, {shards * TOGETHER:,} arguments enriched" for shards in reversed(SHARDS))
+    task, baseline = (f"peak memory, {shards * SHARD_SIZE:,} arguments enriched" for shards in reversed(SHARDS))
     sizes = [f"{peak / 1e9:.2f} GB" for peak in (many, few)]
     return Result("deepct memory", task, baseline, *sizes, few / many, 0.9)
 
@@ -64,7 +64,7 @@ def _enrich(shards: int) -> None:
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     config = pretrained.get_encoder_config(0)
     checkpoint = _build_checkpoint(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
-    docnos = [str(n) for n in range(shards * TOGETHER)]
+    docnos = [str(n) for n in range(shards * SHARD_SIZE)]
     with tempfile.TemporaryDirectory() as folder:
         enrich_collection(docnos, _generate_texts, checkpoint, CPU, ArtifactStore(Path(folder), {}))
 

@@ -21,7 +21,8 @@ from submission.engine.shards import Shard, compute_shards
 from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.paths import CHECKPOINT_DIR
-from submission.retrieval.dense import SHARD_SIZE, encode_shard
+from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
+from submission.retrieval.dense import encode_shard
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import Benchmark, Result, compare
@@ -56,7 +57,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
         AssertionError: If a score differs in any bit.
     """
     checkpoint, rounds = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
-    checkpoint.ranker.kept_together = SHARD_SIZE
+    checkpoint.network.shard_size = SHARD_SIZE
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
         rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # repeats pairs of a small input
@@ -65,7 +66,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
 
     def score_pairs(engine: Engine) -> None:
         with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
-            rounds.append(score(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
+            rounds.append(score_documents(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
         if not (rounds[-1] == rounds[0]).all():
             raise AssertionError("the scores differ")
 
@@ -118,10 +119,10 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
         torch.set_num_threads(1)
         start = time.perf_counter()
         encode(texts)
-        worker = (time.perf_counter() - start) * KEPT_TOGETHER / len(texts)
+        worker = (time.perf_counter() - start) * DENSE_SHARD_SIZE / len(texts)
         torch.set_num_threads(threads)
-        size = len(encode(texts)) * KEPT_TOGETHER // len(texts)
-        batches = [list(islice(cycle(docnos), n * KEPT_TOGETHER, (n + 1) * KEPT_TOGETHER)) for n in range(DRIVER_SHARDS)]
+        size = len(encode(texts)) * DENSE_SHARD_SIZE // len(texts)
+        batches = [list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE)) for n in range(DRIVER_SHARDS)]
         shards = [
             Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
             for n, batch in enumerate(batches)
@@ -132,7 +133,7 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
         "worker": worker, "driver": driver, "sent": sent, "received": size, "shared driver": shared_driver,
         "shared sent": shared_sent,
     }  # fmt: skip
-    task = f"a shard of {KEPT_TOGETHER} premises: computed by a worker"
+    task = f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker"
     times = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
     seconds = {name: [float(value)] for name, value in costs.items()}
     return Result("costs", task, "read, sent and cached by the driver", *times, worker / driver, None, seconds)

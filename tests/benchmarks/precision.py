@@ -53,7 +53,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
         for name, variant in checkpoints.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
-                topic_scores = score(topic, ids, variant, CPU, ArtifactStore(Path(folder), {}))
+                topic_scores = score_documents(topic, ids, variant, CPU, ArtifactStore(Path(folder), {}))
                 times[name].append(time.perf_counter() - start)
                 scores[name].append(topic.assign(score=topic_scores))
     seconds = {name: sum(values) for name, values in times.items()}
@@ -72,7 +72,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
 
 
 def _quantise(checkpoint: RankerCheckpoint) -> nn.Module:
-    ranker = deepcopy(checkpoint.ranker)
+    ranker = deepcopy(checkpoint.network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated in favour of torchao
         ranker.encoder.bert = torch.ao.quantization.quantize_dynamic(ranker.encoder.bert, {nn.Linear}, dtype=torch.qint8)

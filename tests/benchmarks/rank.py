@@ -36,7 +36,7 @@ class Execution:
 
 def measure_all_systems(directory: Path) -> Result:
     """Compare the time of a process with the sum of its networks' times."""
-    networks = [name for name in names() if (CHECKPOINT_DIR / name).is_dir()]
+    networks = [name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, [])
     total, scoring = execution.process.seconds, execution.sum_seconds(networks)
@@ -87,7 +87,10 @@ def _choose_fastest_precision() -> str:
 
 def measure_memory(directory: Path) -> list[Result]:
     """Measure the peaks of bm25 with the word networks, and of a language model over arguments."""
-    words = ["bm25", *(name for name in names() if find(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir())]
+    words = [
+        "bm25",
+        *(name for name in list_rankers() if get_ranker_class(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir()),
+    ]
     return [_measure_peak(directory, words, WORD_NETWORKS_BYTES), _measure_peak(directory, ["dirichlet"], TERM_INDEX_BYTES)]
 
 

@@ -71,7 +71,7 @@ def _scale_candidates(directory: Path) -> Curves:
     for name, checkpoint in (_load_networks("words") | _load_networks("pieces")).items():
         _, ids = load_candidates(directory, checkpoint.tokeniser)
         qid, docnos = next(iter(ids.queries)), list(ids.premises)
-        for n in CANDIDATES if checkpoint.ranker.token_unit == "words" else BERT_CANDIDATES:
+        for n in CANDIDATES if checkpoint.network.token_unit == "words" else BERT_CANDIDATES:
             sample = pd.DataFrame({"qid": qid, "docno": docnos[:n]})
             curves.setdefault(name, []).append((len(sample), _time_scoring(sample, ids, checkpoint)))
     return curves
@@ -103,11 +103,11 @@ def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerChe
 
 def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
     """Load the checkpoints of a token unit that score pairs."""
-    checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in names() if (CHECKPOINT_DIR / name).is_dir()}
+    checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
     return {
         name: checkpoint
         for name, checkpoint in checkpoints.items()
-        if checkpoint.ranker.token_unit == unit and not isinstance(checkpoint.ranker, LatentRanker)
+        if checkpoint.network.token_unit == unit and not isinstance(checkpoint.network, LatentRanker)
     }
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from submission.engine.ray_engine import TASKS_PER_WORKER
-from submission.retrieval.dense import KEPT_TOGETHER
+from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from tests.benchmarks.engine import FEW, MANY, PAIRS, SHARD_SIZE
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
@@ -80,7 +80,7 @@ def render_table(results: Results) -> str:
     """Render simulated clusters as a Markdown table, followed by a comparison with measurements."""
     lines = ["| premises | GPUs | time | network | driver's memory | bottleneck |", "|---|---|---|---|---|---|"]
     for arguments, gpus, shared in CASES:
-        shards, costs = -(-arguments // KEPT_TOGETHER), read_costs(results, shared)
+        shards, costs = -(-arguments // DENSE_SHARD_SIZE), read_costs(results, shared)
         outcome = simulate(shards, gpus, replace(costs, worker=costs.worker / GPU))
         sent = (costs.sent + costs.received) * shards
         busy = getattr(outcome, outcome.bottleneck) / outcome.seconds

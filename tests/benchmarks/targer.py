@@ -23,7 +23,7 @@ def build_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark of the shipped tagger; both sides read texts and tag every word."""
     texts = sample_premises(directory, TEXTS)
     checkpoint = load_enricher(CHECKPOINT_DIR / "targer_essays")
-    tagger, reader = checkpoint.enricher, checkpoint.tokeniser
+    tagger, reader = checkpoint.network, checkpoint.tokeniser
 
     @torch.inference_mode()
     def tag_one_by_one() -> Sequence[Sequence[Sequence[TokenAnnotation]]]:

@@ -27,7 +27,7 @@ def measure(directory: Path, work_dir: Path) -> list[Result]:
     with open_execution(directory) as execution:
         queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
         collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
-    texts, index_dir = texts_of(collection, settings.fields), work_dir / "term-index"
+    texts, index_dir = select_texts(collection, settings.fields), work_dir / "term-index"
 
     def load_or_build() -> TermIndex:
         return load_or_build_term_index(docnos, lambda batch: collection.loc[batch], settings, ArtifactStore(index_dir, {}))

@@ -50,7 +50,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     task = ContrastiveTask(TrainingPairs(queries, premises, np.roll(np.arange(batch), 1)), NO_QUERIES, recipe, CPU)
 
     def build_side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
-        network = deepcopy(checkpoint.ranker).train()
+        network = deepcopy(checkpoint.network).train()
         network.embedding.sparse = True  # as in build_network  # type: ignore[union-attr]
         return network, TrainableNetwork(RANKER_FORMAT, network, reader, None, {}).build_optimiser(
             recipe.training, recipe.encoder

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from submission.inference.pair_scoring import score
+from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.inference.token_ids import TokenSource
 from submission.models.padding import pad
@@ -76,7 +76,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
 
     def ours() -> Tensor:
         with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
-            return torch.from_numpy(score(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {})))
+            return torch.from_numpy(score_documents(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {})))
 
     _check_equal(ours(), baseline(), 1e-5)
     return Benchmark(name, BASELINE, "pairs", len(pairs), ours, baseline)
@@ -116,7 +116,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
-    ranker = checkpoint.ranker
+    ranker = checkpoint.network
     assert isinstance(ranker, LatentRanker)
 
     @torch.inference_mode()

@@ -54,7 +54,7 @@ def engine(nodes: Cluster) -> Iterator[Engine]:
 
 
 def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Ranker, "kept_together", 100)
+    monkeypatch.setattr(Ranker, "shard_size", 100)
     assert rank_all("here") == 0
     assert rank_all("there", "--engine", "ray", "--ray-address", nodes.address) == 0
     assert file_contents(tmp_path / "there") == file_contents(tmp_path / "here")

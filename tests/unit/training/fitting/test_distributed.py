@@ -57,7 +57,7 @@ def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_rankers())
 def test_gradients_equal_a_single_process(name: str) -> None:
     rows, results = np.arange(8), []
     for processes in (SINGLE_PROCESS, DistributedProcesses()):

@@ -34,7 +34,7 @@ def write(directory: Path, text: str) -> str:
 
 
 def test_every_ranker_has_a_recipe() -> None:
-    assert {file.stem for file in RECIPES.glob("*.toml")} >= set(names())
+    assert {file.stem for file in RECIPES.glob("*.toml")} >= set(list_rankers())
     assert "webis" not in CREDITS
     for file in RECIPES.glob("*.toml"):
         recipe = load_recipe(file.stem)
