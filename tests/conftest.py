@@ -199,11 +199,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     25 conclusions have 5 premises (validation) and 75 have 6 (training), over a pool of 50 words.
     """
     rng, arguments = np.random.default_rng(0), []
-    for number in range(100):
+    for index in range(100):
         words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
-        for premise in range(5 if number < 25 else 6):
+        for premise in range(5 if index < 25 else 6):
             text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
-            arguments.append(argument(f"a{number}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
+            arguments.append(argument(f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
     directory = tmp_path_factory.mktemp("corpus")
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return directory

@@ -1,4 +1,4 @@
-"""Whatever code runs while an artifact is computed is in its key."""
+"""Cache keys cover all code that runs while an artifact is computed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Execute = Callable[..., Execution]
 
 @contextmanager
 def executed(files: set[Path]) -> Iterator[None]:
-    """Add the files of `submission` whose functions are called, by this thread and those that it starts."""
+    """Record the files of `submission` whose functions are called, in this thread and its children."""
 
     def called(frame: Any, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>" and "/submission/" in frame.f_code.co_filename:
@@ -48,7 +48,7 @@ def executed(files: set[Path]) -> Iterator[None]:
 
 
 class Keys:
-    """The files behind the hashes that `code_fingerprint` gave, and behind the keys of stores."""
+    """Files that code fingerprints and store keys depend on."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.of_hash: dict[str, set[Path]] = {}

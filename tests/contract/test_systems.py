@@ -1,4 +1,4 @@
-"""The rules that every system obeys, over the catalogue: a new entry is covered the moment it exists."""
+"""Contract tests of all systems in the catalogue; a new entry is covered automatically."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def execution(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
-    """What all are compared with: it makes each list once."""
+    """Create the reference execution, which ranks each system once."""
     directory = copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
     with CacheDirectory(None, directory) as work:
         yield Execution(Dataset(directory), CheckpointStore(all_checkpoints_dir), CPU, work)
 
 
 def handed_over(execution: Execution, directory: Path) -> Path:
-    """A run of documents that no system would list like that: too short ones, and such as BM25 does not find."""
+    """Write a run with documents that no system retrieves: short ones, and ones without query terms."""
     documents = execution.input.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"
@@ -75,7 +75,7 @@ def test_rankings_are_deterministic(name: str, execution: Execution, make_execut
 
 
 class Elsewhere(LocalEngine):
-    """As other processes compute: all that they get and give is pickled, and the last part comes first."""
+    """An engine that pickles inputs and results like remote processes and completes the last shard first."""
 
     def map(
         self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
@@ -136,7 +136,7 @@ def test_input_run_is_reranked_completely(name: str, execution: Execution, make_
     validate_rankings(listed, reranking.topics, set())
     pairs = ["qid", "docno"]
     assert sorted(map(tuple, listed[pairs].to_numpy())) == sorted(map(tuple, reranking.supplied_ranking[pairs].to_numpy()))
-    if name != "bm25":  # the list as it is
+    if name != "bm25":  # returns the supplied ranking
         scores = SYSTEMS[name].stage.score(reranking, listed[pairs])
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
@@ -175,7 +175,7 @@ def test_finished_results_are_reused(
         "retrieval.dense._build",
         "input.args_me.read_documents",
     ):
-        monkeypatch.setattr(f"submission.{function}", None)  # nothing may be made again
+        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
     run = f"aragorn-{name}.txt"
     assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()

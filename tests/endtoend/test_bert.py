@@ -45,7 +45,7 @@ SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermedi
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
-    """Train a network by a short recipe; its checkpoint."""
+    """Train a network by a short recipe and return its checkpoint."""
 
     def run(ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> Path:
         assert (
@@ -57,14 +57,14 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
 
 
 def write_recipe(directory: Path, ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> str:
-    """Write a recipe with more keys of its encoder."""
+    """Write a recipe with additional encoder keys."""
     file = directory / f"{ranker}.toml"
     file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, more=more, steps=steps))
     return str(file)
 
 
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm", "sbert"])
-def test_fit_and_rank_in_float32_and_bfloat16_with_separate_caches(
+def test_fit_and_rank_in_both_precisions_with_separate_caches(
     ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # elsewhere it is slow, and right

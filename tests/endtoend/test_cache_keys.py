@@ -1,4 +1,4 @@
-"""What `rank` recomputes in a kept working directory after a module is edited."""
+"""Artifacts that `rank` recomputes in an existing cache directory after a module is edited."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CachedRun:
     command: list[str]
 
     def rank(self, output: str) -> Ranked:
-        """Rank into a directory of that name; the artifacts that were computed, and the keys of the runs."""
+        """Rank into a directory and return the computed artifacts and the keys of the runs."""
         before = {path.name for path in self.work.glob("*")}
         directory = self.work.parent / output
         assert main([*self.command, "-o", str(directory), "--work", str(self.work)]) == 0
@@ -67,7 +67,7 @@ def first(cached_run: CachedRun) -> Ranked:
 
 
 def edited(cached_run: CachedRun, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
-    """Edit modules `(name, old, new)`, rank again, and undo the edits; the artifacts and the systems that are recomputed."""
+    """Edit modules `(name, old, new)`, rank again, undo the edits, and return the recomputed artifacts and systems."""
     files = {cached_run.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
     contents = {file: file.read_text() for file in files}
     try:

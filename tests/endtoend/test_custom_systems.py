@@ -1,4 +1,4 @@
-"""What a new stage and a new system take: an entry of the catalogue, and nothing else."""
+"""Custom stages and systems need only a catalogue entry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Longest(Stage):
 
 @pytest.fixture
 def new(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Systems of a new stage, of a network over another stage's documents, and a fusion of the two."""
+    """Register a new stage, a network re-ranking another stage, and a fusion of both."""
     again = RerankStage(Latent("snrm"), "knrm")
     both = EnsembleStage((("longest", Longest()), ("snrm_knrm", again)), "both")
     for system in (
@@ -143,7 +143,7 @@ def test_invalid_system_names_fail() -> None:
 def test_networks_rerank_another_system(
     rank_all: RankAll, make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
-    """A run that is handed on is a stage below another: no system has to be made for it."""
+    """Re-rank an input run with a stage that is no registered system."""
     networks = ("knrm", "gru", "snrm", "cedr_drmm")
     assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
     flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]

@@ -1,4 +1,4 @@
-"""A search's scores averaged over debates: by hand, beyond its best documents, over a list that was handed over."""
+"""Search scores averaged over debates: by hand, beyond the top documents, and over an input run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILLER = "a text of enough words to be ranked among all those that nobody asked 
 
 @pytest.fixture
 def directory(make_input: Callable[..., Path]) -> Path:
-    """Two debates with several arguments, one with a single one, and ids that tell nothing of debates."""
+    """Create two debates with several arguments, one with a single argument, and ids without debates."""
     words = {
         "Sa-A1": "zoos zoos zoos",
         "Sa-A2": "zoos and more",

@@ -1,4 +1,4 @@
-"""Dense retrieval as a system: what it searches is its checkpoint's to say."""
+"""Dense retrieval systems, over conclusions or premises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
 
 
 def search_premises(checkpoints: Path) -> None:
-    """Let the checkpoint say that all premises are searched."""
+    """Set the checkpoint to search all premises."""
     file = checkpoints / "sbert" / "config.json"
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
@@ -31,7 +31,7 @@ def search_premises(checkpoints: Path) -> None:
 
 
 def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
-    """Of all conclusions with a title, the largest first."""
+    """Compute the cosines of all conclusions with a title, in descending order."""
     assert isinstance(opened, RankerCheckpoint)
     conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
     vectors = encode_queries(conclusions, opened, torch.device("cpu")).astype(np.float16).astype(np.float64)

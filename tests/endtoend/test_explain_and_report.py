@@ -1,4 +1,4 @@
-"""Why a score is what it is, and the report; over all systems with small checkpoints."""
+"""Explanations of scores and the report, over all systems with small checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = "<script>alert(1)</script> & <b>bold</b>"
 
 @pytest.fixture(scope="module")
 def reported(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An input whose texts try to be markup, judgments, the runs of all systems in `out`, and a report on them."""
+    """Create an input with markup in its texts, qrels, the runs of all systems and a report."""
     directory = tmp_path_factory.mktemp("reported")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
@@ -51,7 +51,7 @@ def reported(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.T
 
 @pytest.fixture
 def copied(reported: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy for tests that modify it."""
     return Path(shutil.copytree(reported, tmp_path / "copied"))
 
 
@@ -93,7 +93,7 @@ def test_missing_files_are_named(reported: Path, all_checkpoints_dir: Path, caps
 
 
 class Page(HTMLParser):
-    """The tags and texts of a page."""
+    """Tags and text of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -191,9 +191,7 @@ def test_report_marks_best_and_worst_argument_by_quality(copied: Path, all_check
     assert not re.search("(highest|lowest) quality<", (directory / "report.html").read_text(encoding="utf-8"))
 
 
-def test_report_compares_with_primary_run_and_lists_fitted_systems(
-    copied: Path, checkpoints_copy: Path, capsys: Capture
-) -> None:
+def test_report_compares_with_primary_run_and_lists_fits(copied: Path, checkpoints_copy: Path, capsys: Capture) -> None:
     directory, file = copied / "out", checkpoints_copy / "dirichlet" / "provenance.json"
     trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))

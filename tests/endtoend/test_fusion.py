@@ -1,4 +1,4 @@
-"""The learned fusion: fitted to the sample's judgments, ranked by, and what it does with members, lists and pools."""
+"""The learned fusion: fitted to the sample's qrels, ranking, and its members, input runs and pools."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAME
 
 @pytest.fixture
 def lexical(tmp_path: Path) -> Path:
-    """Checkpoints that a test may change."""
+    """Copy checkpoints for tests that modify them."""
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, tmp_path / "checkpoints" / name)
     return tmp_path / "checkpoints"
@@ -66,7 +66,7 @@ def lexical(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command that fits by a recipe."""
+    """Return the command that fits a recipe."""
     monkeypatch.setattr(evaluation, "REPETITIONS", 2)  # to be fast
 
     def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> list[str]:
@@ -79,7 +79,7 @@ def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comma
     return fused
 
 
-def test_fusion_is_reproducible_after_interruption_and_reordering(
+def test_fusion_is_reproducible_after_interruption(
     run: Command, lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, caplog: Log
 ) -> None:
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
@@ -167,7 +167,7 @@ def test_fusion_is_reproducible_after_interruption_and_reordering(
             file_contents(tmp_path / f"stopped{part}"),
         )
         assert stopped.keys() == fusion_mean.keys()
-        named = {"provenance.json"}  # the recipe as it was written
+        named = {"provenance.json"}  # contains the recipe
         assert {name for name in fusion_mean if fusion_mean[name] != stopped[name]} <= named
 
 
@@ -228,10 +228,10 @@ def test_shipped_fusion_recipes_are_valid(file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
 def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: Execute, model: str) -> None:
-    """Were a figure of topics that were fitted to, trees that can learn anything by heart would be right there too."""
+    """Overfitted trees would exceed the features if the labels leaked."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = make_execution(REAL_DATA / "touche-2020" / "input")
     qrels = read_qrels(REAL_DATA / "touche-2020" / "qrels" / name, set(execution.input.documents["docno"]))
@@ -272,7 +272,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in BES
 
 @pytest.fixture
 def small(checkpoints_copy: Path) -> Path:
-    """Checkpoints of networks that learned nothing, and a fusion of them with some weights."""
+    """Write checkpoints of untrained networks and a fusion of them."""
     write_learned_fusion(checkpoints_copy, "mine", STAGE, BEST, WEIGHTS)
     return checkpoints_copy
 

@@ -96,7 +96,7 @@ def test_metadata_names_training_data(flags: list[str], checkpoints_copy: Path, 
     assert metadata["data"]["training data"] == training
     assert entries(metadata)["me-knrm"]["training data"] == {"args.me": args_me}
     assert entries(metadata)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
-    assert main([*flags, "--system", "gru"]) == 0  # beside what was told before
+    assert main([*flags, "--system", "gru"]) == 0  # adds to the metadata of the first run
     [stated, unstated] = read(tmp_path / "out")["data"]["training data"]
     assert stated == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
     assert unstated == training[1]
@@ -108,9 +108,7 @@ DAMAGED = (
 )  # fmt: skip
 
 
-def test_metadata_is_kept_unless_input_changed_or_file_is_damaged(
-    flags: list[str], corpus_with_topics: Path, tmp_path: Path
-) -> None:
+def test_metadata_is_kept_unless_input_or_file_changed(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
     file = tmp_path / "out" / "ir-metadata.yml"
     assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
     first = file.read_bytes()

@@ -1,4 +1,4 @@
-"""Runs by a Ray cluster of two nodes: the bytes of a local run, whatever is killed or damaged."""
+"""Runs on a Ray cluster of two nodes equal local runs, also after kills and damage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Cluster]:
-    """Two nodes with a processor each."""
+    """Start a cluster of two nodes with one CPU each."""
     with TemporaryDirectory(prefix="ray-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_TMPDIR", folder)
@@ -67,7 +67,7 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
 
 
 def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
-    """Let a process keep what it has made, but no part: of these the contents must not come back to it."""
+    """Fail if the driver stores a shard: with a shared cache, workers must write them."""
 
     def refuse(store: ArtifactStore, name: str, *args: Any) -> None:
         assert not re.match(r"(part-)?[0-9]+\.", name), name
@@ -77,7 +77,7 @@ def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def waits(folder: Path, part: int) -> bytes:
-    """A part that takes a while, and leaves a trace: who computes it."""
+    """Compute a slow shard and leave a trace file with the process id."""
     (folder / f"{part}-{os.getpid()}").touch()
     time.sleep(0.4)
     return b"%d" % part * 1000
@@ -111,11 +111,11 @@ def test_ray_survives_lost_workers_and_nodes(
     )
     assert sorted(written) == [part.file_name for part in parts[2:]]  # each once, and none that was begun here
     assert [content(index) for index in range(16)] == [b"%d" % index * 1000 for index in range(16)]
-    assert len(list(traces.iterdir())) > 16  # what was lost was computed again
+    assert len(list(traces.iterdir())) > 16  # lost shards were recomputed
 
 
 def at_work(traces: Path) -> int:
-    """A worker that has begun a part just now, and so is in the middle of it."""
+    """Wait for a worker that has just started a shard."""
     while True:
         for trace in traces.iterdir():
             pid = int(trace.name.partition("-")[2])
@@ -183,7 +183,7 @@ def test_local_ray_needs_no_network_and_cleans_up(
 
 
 def processes_of(directory: str) -> list[psutil.Process]:
-    """Those of Ray that have a place in their command line."""
+    """List Ray's processes with a directory in their command line."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])

@@ -1,4 +1,4 @@
-"""The picture of a document: how often each of its words counts, without and with an enrichment."""
+"""Term frequency highlighting of a document, with and without enrichment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint made twice."""
+"""Reproduction of checkpoints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_reproduce_without_checkpoint_fails(corpus: Path, tmp_path: Path, assert
 
 
 def shift(checkpoint: Path, points: float) -> None:
-    """Claim a better MAP@20 than was measured."""
+    """Store a higher MAP@20 than measured."""
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     metrics["validation"]["MAP@20"] += points
     (checkpoint / "metrics.json").write_text(json.dumps(metrics))

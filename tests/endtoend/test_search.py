@@ -188,7 +188,7 @@ def _until(leader: int, end: str) -> str:
 
 @pytest.mark.slow
 def test_a_cached_index_is_fast(tmp_path: Path) -> None:
-    """On the sample; a busy machine may take twice as long."""
+    """Time a search with a cached index; a busy machine may take twice as long."""
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUESTION]
     subprocess.run(command, check=True, capture_output=True)
     start = time.monotonic()

@@ -63,7 +63,7 @@ def server(serve: Serve) -> SearchServer:
 
 @pytest.fixture
 def get(server: SearchServer) -> Get:
-    """Send a request: status, headers and text of the response."""
+    """Send a request and return status, headers and text of the response."""
 
     def ask(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
@@ -80,7 +80,7 @@ def address(question: str = QUESTION, **fields: list[str] | str) -> str:
     return "/?" + urlencode({"q": question, **fields}, doseq=True)
 
 
-def test_the_home_page_is_served_on_loopback_with_systems_and_examples(server: SearchServer, get: Get) -> None:
+def test_home_page_is_served_on_loopback(server: SearchServer, get: Get) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert server.url == f"http://127.0.0.1:{server.server_port}/"
     status, headers, text = get()

@@ -1,4 +1,4 @@
-"""From tagged documents to a run: a tagger is trained, reduces a collection, and what is left is searched."""
+"""From tagged documents to a run: train a tagger, reduce a collection to its components, search it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ micro_batch_size = 2
 
 @pytest.fixture(scope="module")
 def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with tagged documents and vectors, beside a recipe."""
+    """Prepare a working directory with tagged documents and vectors, and a recipe."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
@@ -84,7 +84,7 @@ def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def work(tables: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy for tests that modify it."""
     shutil.copy(tables.parent / "mine.toml", tmp_path)
     return Path(shutil.copytree(tables, tmp_path / "work"))
 
@@ -192,7 +192,7 @@ def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails
 
 
 def always(checkpoints: Path, tag: str) -> None:
-    """Let the tagger give all words one tag."""
+    """Force one tag for all words."""
     opened = load_enricher(checkpoints / "targer_essays")
     assert isinstance(opened.network, TARGER)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""`fit` by two processes of torchrun: the losses of one, killed and resumed; and all recipes by one command."""
+"""`fit` with two processes of torchrun, resumed after kills, and `fit --all`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.fixture
 def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a tiny BERT without dropout."""
+    """Write a tiny BERT without dropout."""
     monkeypatch.setattr(pretrained, "ENCODERS", tmp_path / "encoders")
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return write_encoder(tmp_path / "encoders" / "tiny", **none, initializer_range=0.2).parent
@@ -76,7 +76,7 @@ def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The arguments that train by a recipe of 20 steps, each of which is validated, in a working directory of its own."""
+    """Return arguments that train 20 steps with a validation each, in a separate working directory."""
 
     def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
         text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
@@ -90,7 +90,7 @@ def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Two processes, started by torchrun."""
+    """Start two processes with torchrun."""
     script = [str(folder / "script.py"), str(folder / "encoders")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -100,14 +100,14 @@ def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    """What it said."""
+    """Wait for a process and return its stderr."""
     stderr = process.communicate()[1]
     assert process.returncode == 0, stderr
     return stderr
 
 
 def rows(directory: Path) -> list[dict[str, float]]:
-    """The log, as far as it is written."""
+    """Read the rows of the training log."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
@@ -134,7 +134,7 @@ def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path:
     process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
     while len(rows(tmp_path / "killed")) < 5 and time.monotonic() < until:
         time.sleep(0.01)
-    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
+    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a separate session
         child.kill()
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
@@ -150,7 +150,7 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
-        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
+        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # the tables are in use
         assert main(arguments) == 0
 
 
@@ -163,7 +163,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 @pytest.fixture
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """What the jobs said."""
+    """Return a function that reads the log lines of the jobs."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -1,4 +1,4 @@
-"""From the sample to a checkpoint that ranks: every step, killed and resumed, and its faults."""
+"""Training from prepared data to a checkpoint that ranks, with interruptions and invalid inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 
 @pytest.fixture
 def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
-    """The command that trains by a recipe."""
+    """Return the command that trains a recipe."""
     return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work", str(work_dir), "--device", "cpu", *flags]
 
 
@@ -397,7 +397,7 @@ def test_network_without_progress_fails(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
     assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())

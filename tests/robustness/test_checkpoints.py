@@ -93,7 +93,7 @@ CASES: dict[str, Change] = {
     "provenance: without the weights": set_value("provenance.json", ("files", "model.safetensors"), ...),
     "provenance: without the vocabulary": set_value("provenance.json", ("files", "vocabulary.txt"), ...),
     "provenance: a file elsewhere": set_value("provenance.json", ("files", "../../../etc/passwd"), "0" * 64),
-    "provenance: a file that is not there": set_value("provenance.json", ("files", "more.json"), "0" * 64),
+    "provenance: a missing file": set_value("provenance.json", ("files", "more.json"), "0" * 64),
     "provenance: training data as a text": set_value("provenance.json", ("training_data",), "args.me"),
     "provenance: training data as a list": set_value("provenance.json", ("training_data",), {"input": ["args-me.json"]}),
     "weights: no safetensors": replace_file("model.safetensors", b"x" * 100),
@@ -185,7 +185,7 @@ FUSIONS: dict[str, tuple[Change, str]] = {
     "nothing": (lambda folder: (shutil.rmtree(folder), folder.mkdir()), "missing config.json"),
 }
 MEMBERS: dict[str, tuple[Change, str]] = {
-    "a member that is not there": (shutil.rmtree, "member dirichlet failed: "),
+    "a missing member": (shutil.rmtree, "member dirichlet failed: "),
     "a member that is damaged": (replace_file("config.json", "{}"), "member dirichlet failed: "),
     "a member that has changed since the fit": (
         set_value("config.json", ("model", "mu"), 1234.5), "other checkpoints of dirichlet; run `python -m training fuse`"

@@ -26,7 +26,7 @@ NAN, INFINITY = math.nan, math.inf
 
 
 def write(directory: Path, **files: str) -> Path:
-    """Write input files: in names, _ stands for a dot and __ for a dash; names that end in gz are compressed."""
+    """Write input files: in names, _ replaces a dot and __ a dash; names that end in gz are compressed."""
     for name, text in files.items():
         file = directory / name.replace("__", "-").replace("_", ".")
         file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
@@ -121,12 +121,12 @@ VALID: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  #
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
-    "lines beside the big file": (
+    "lines next to the large file": (
         {**touche(argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
-    "args.me beside something called a corpus": (
+    "args.me next to another corpus file": (
         {**touche(argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
         [["1", "zoos"]],
         [["a", PREMISE]],
@@ -149,7 +149,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
         "argument 1 (id a): stance[1] is -Infinity",
     ),
     "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
-    "NaN beside the arguments": (
+    "NaN next to the arguments": (
         {"topics_xml": TOPICS.format(1), "args__me_json": '{"version": NaN, "arguments": []}'},
         "args-me.json: version is NaN",
     ),
@@ -218,11 +218,11 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
         "queries.jsonl, line 1: BEIR format (`_id`, `title`, `text`) is not supported; rename `_id` to `qid`",
     ),
     "BEIR's documents alone": ({"corpus_jsonl_gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR format"),
-    "BEIR's documents beside topics": (
+    "BEIR's documents with topics": (
         {"topics_xml": TOPICS.format(1), "corpus_jsonl": '{"_id": "1", "text": "b"}'},
         "corpus.jsonl: BEIR format",
     ),
-    "documents beside Touché's topics": (
+    "documents with Touché's topics": (
         {"topics_xml": TOPICS.format(1), "corpus_jsonl": DOCUMENTS},
         "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl",
     ),

@@ -1,4 +1,4 @@
-"""Parts: which are computed, in which order, and what is kept."""
+"""Shards: which are computed, in which order, and what is cached."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.conftest import write_tiny_ranker
 
 
 class Backwards(LocalEngine):
-    """The last part first."""
+    """Completes the last shard first."""
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
         return ((index, function(part)) for index, part in list(parts)[::-1])
 
 
 def parts(n: int) -> list[Shard[int]]:
-    """Each of its own number."""
+    """Create shards that return their index."""
     return [Shard(f"{index}.bin", index + 1, lambda index=index: index) for index in range(n)]  # type: ignore[misc]
 
 
 def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, n: int = 4) -> list[bytes]:
-    """The contents of all parts."""
+    """Return the contents of all shards."""
     content = compute_shards(function, parts(n), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
     return [content(index) for index in range(n)]
 
@@ -57,7 +57,7 @@ def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
 
 
 class Elsewhere(LocalEngine):
-    """Another process on the same disk."""
+    """Simulates a process on another machine with a shared disk."""
 
     shares_cache = True
 

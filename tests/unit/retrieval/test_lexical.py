@@ -1,4 +1,4 @@
-"""BM25, Dirichlet and RM3 against figures worked out by hand over six documents, and what must hold of them anywhere."""
+"""BM25, Dirichlet and RM3 against values computed manually for six documents, and their general properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The term index: what it counts, that its parts do not matter, and that a killed build goes on."""
+"""The term index: its counts, independence of shards, and resuming a killed build."""
 
 from __future__ import annotations
 

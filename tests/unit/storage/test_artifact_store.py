@@ -177,9 +177,9 @@ def test_damaged_journal_entry_loses_only_its_file(tmp_path: Path) -> None:
     for index in range(7):
         store.write(str(index), "x")
     journal = tmp_path / JOURNAL
-    first, *rest = filter(None, journal.read_bytes().split(b"\n"))
+    first, *entries = filter(None, journal.read_bytes().split(b"\n"))
     for damaged in (b"[]", b"\xff", first[:-3], b"{}" * 9):
-        journal.write_bytes(b"\n".join([damaged, *rest, b""]))
+        journal.write_bytes(b"\n".join([damaged, *entries, b""]))
         assert [str(index) in ArtifactStore(tmp_path, {"key": 1}) for index in range(7)] == [True] * 4 + [False] + [True] * 2
 
 

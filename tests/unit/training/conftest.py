@@ -1,4 +1,4 @@
-"""What the tests of Augmented SBERT share: a small encoder that learned nothing, and small data sets in the published forms."""
+"""Shared fixtures of Augmented SBERT: small untrained encoders and data sets in the published formats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder in Hugging Face form: a BERT of four blocks over letters."""
+    """Write a four-layer BERT over letters in Hugging Face format."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
     gc.freeze()  # the trainer collects garbage after each run: among the libraries' objects that is most of a short run's time
     yield folder
@@ -28,12 +28,12 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another encoder of that kind."""
+    """Write another encoder."""
     return write_encoder(tmp_path_factory.mktemp("others") / "another", 1)
 
 
 def write_encoder(folder: Path, seed: int) -> Path:
-    """Write a random BERT in Hugging Face form."""
+    """Write a random BERT in Hugging Face format."""
     folder.mkdir()
     tokenizer = tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -44,12 +44,12 @@ def write_encoder(folder: Path, seed: int) -> Path:
 
 
 def sentence(rng: np.random.Generator) -> str:
-    """Six words of twelve."""
+    """Draw six of twelve words."""
     return " ".join(rng.choice(TOPIC_WORDS, 6))
 
 
 def write_bws(directory: Path, each: int = 10) -> Path:
-    """BWS in small: so many pairs of each topic; the more words of two are the same, the more alike they are."""
+    """Write a small BWS with pairs per topic, whose similarity grows with their common words."""
     rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
     for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(each):
@@ -63,7 +63,7 @@ def write_bws(directory: Path, each: int = 10) -> Path:
 
 
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
-    """MRPC in small, two thirds paraphrases; two test pairs share a sentence with a training pair, two with each other."""
+    """Write a small MRPC: two thirds are paraphrases; two test pairs share a sentence with training, two with each other."""
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
     texts = [(sentence(rng) + f" {row}", sentence(rng) + f' said "{row}') for row in range(train + test)]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])

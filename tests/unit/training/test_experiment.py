@@ -1,4 +1,4 @@
-"""The engine of all experiments: resumed where it was killed, nothing computed twice, damage repaired, no process left."""
+"""Experiments: resumption, caching, repair of damaged results, and termination of workers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 
 @dataclass
 class Squares(Experiment[Square, Any]):
-    """Squares of numbers; appends a line to a log for each that is computed."""
+    """An experiment that squares numbers and logs each computation."""
 
     name, unit, result_type = "squares", "numbers", Found
     log: Path
@@ -142,7 +142,7 @@ def slept(file: str) -> None:
     time.sleep(600)
 
 
-def test_parallel_tasks_use_one_thread_and_unpicklable_tasks_raise() -> None:
+def test_parallel_tasks_use_one_thread_and_must_pickle() -> None:
     threads = torch.get_num_threads()
     local = dict(map_parallel(looked, [3, 1, 2], 1))
     assert local == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}

@@ -145,7 +145,7 @@ def test_invalid_qrels_fail(tmp_path: Path, qrels: str, words: str) -> None:
         read_qrels(tmp_path / "qrels")
 
 
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not beside this checkout")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 def test_read_official_qrels() -> None:
     files = sorted((REAL_DATA / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
@@ -160,7 +160,7 @@ def test_unusual_qrels_by_hand(tmp_path: Path, make_input: object) -> None:
     judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # of topic 1 nothing is judged irrelevant
     values = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
     assert values["Bpref"].tolist() == [0.5, 0.0]
-    # trectools' own reader would drop what is judged negative.
+    # trectools' reader drops negative judgments.
     values = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
     assert values.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
     # trectools' own means are over the topics of the run.

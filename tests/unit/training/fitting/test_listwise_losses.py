@@ -51,7 +51,9 @@ def test_listwise_losses_are_invariant_and_pass_gradcheck(name: str) -> None:
     torch.testing.assert_close(loss(*more), expected)
     parts = [loss.weighted_sum(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
     torch.testing.assert_close(sum(parts) / loss.weight_count(labels), expected)
-    assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only the squares see what is added to all
+    assert torch.isclose(loss(labels, scores + 3), expected) == (
+        name != "mse"
+    )  # only squared errors depend on a constant offset
     torch.manual_seed(0)
     assert torch.autograd.gradcheck(lambda inputs: loss(labels, inputs), scores.clone().requires_grad_())
 

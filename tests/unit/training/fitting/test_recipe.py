@@ -83,7 +83,7 @@ def test_default_recipe_is_published(tmp_path: Path) -> None:
     assert (recipe.training.epochs, recipe.training.validations_per_epoch, recipe.training.margin) == (10, 8, 1.0)
     assert (recipe.training.learning_rate, recipe.training.batch_size) == (1e-3, 32)
     assert (recipe.lengths.query, recipe.lengths.premise) == (10, 100)
-    recipe = load_recipe(write(tmp_path, GOOD))  # and what is told
+    recipe = load_recipe(write(tmp_path, GOOD))  # stored settings
     assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
     lists = load_recipe("tfr_bert").task
     assert lists == QualitySpec(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found

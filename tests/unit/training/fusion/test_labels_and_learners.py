@@ -112,7 +112,7 @@ def test_learners_by_hand() -> None:
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
         fit_ranknet(labelled([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
 
-    # One tree of two leaves, grown from equal scores: it divides what is better from what is worse, halfway between.
+    # One tree of two leaves, grown from equal scores, splits halfway between better and worse documents.
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
     ridge = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)

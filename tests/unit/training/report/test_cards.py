@@ -1,4 +1,4 @@
-"""Cards of the checkpoints that are shipped are what their templates make of the facts beside them."""
+"""Cards of shipped checkpoints equal their rendered templates."""
 
 from __future__ import annotations
 

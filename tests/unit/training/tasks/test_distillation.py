@@ -59,7 +59,7 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
         ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three
         ("Teachers should be armed", False),  # one
         ("Abotion should be legal", True),  # the ratio of `abotion legal` and `abortion legal` is 96
-        ("Abortion", True),  # all that it has
+        ("Abortion", True),  # its only title
         ("legal drugs", False),  # half of each, but a single one
         ("Electric cars are safe to drive in winter and in summer", False),
         ("whys and wherefores", False),  # of a topic that is nothing but stop words
@@ -86,7 +86,7 @@ SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
 
 
 def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationSpec]:
-    """A task of so many titles, all of which but one train."""
+    """Build a task with a number of titles, all but one for training."""
     rows = [
         ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
         for n in range(titles)

@@ -79,7 +79,7 @@ def test_negative_sampling_and_micro_batch_loss() -> None:
         *("emission.weight", "emission.bias", "crf.transitions")
     }
     single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(READER.vocabulary))
-    assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # one word has none beside it
+    assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # a single word has no neighbour
 
 
 def test_validation_accuracy() -> None:

@@ -1,4 +1,4 @@
-"""Learning to tag: what is learned from, what a batch's loss is, on which documents it is measured, and by which measures."""
+"""The tagging task: training passages, batch losses, held-out documents and metrics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_components_restart_per_passage() -> None:
     assert [passage.text for passage in passages.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
     assert passages.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
-    tagger = network()  # and what is learned from says what is forbidden
+    tagger = network()  # forbidden transitions come from the training data
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN_SCORE
@@ -114,7 +114,7 @@ GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 
 def test_components_match_exactly() -> None:
     predicted = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
-    # Of three components one is found whole, among four; four words of nine are tagged rightly.
+    # One of three components matches, among four predictions; four of nine words have correct tags.
     assert component_metrics(GOLD, predicted) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
     assert component_metrics(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
     nothing = [["O"] * len(tags) for tags in GOLD]
