@@ -62,13 +62,13 @@ def near(actual: Tensor, expected: Tensor) -> None:
     assert ((actual - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (actual, expected)
 
 
-def test_the_registry_finds_what_is_there() -> None:
+def test_registry_lists_all_rankers() -> None:
     assert {"conv_knrm", "drmm", "gru", "knrm", "snrm", "vanilla_bert", "cedr_drmm", "cedr_knrm"} <= set(list_rankers())
     assert not {"base", "layers", "bert"} & set(list_rankers())
 
 
 @torch.no_grad()
-def test_a_score_is_of_its_pair_alone(name: str) -> None:
+def test_score_does_not_depend_on_the_batch(name: str) -> None:
     ranker, queries, documents = build(name), texts(1, 9, 10), texts(2, 9, 40)
     together = ranker(*pad(queries), *pad(documents))
     assert together.shape == (9,)
@@ -93,7 +93,7 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
 @pytest.mark.parametrize("name", [name for name in list_rankers() if issubclass(get_ranker_class(name), TopicRanker)])
 @pytest.mark.parametrize("query", [[], [1], [5], [5, 1, 5, 1, 7], list(range(2, 12))])
 @pytest.mark.parametrize("longest", [0, 1, 2, 4, 40])
-def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, query: list[int], longest: int) -> None:
+def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: int) -> None:
     ranker = build(name)
     assert isinstance(ranker, TopicRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
@@ -107,7 +107,7 @@ def test_the_documents_of_a_topic_have_the_scores_of_their_pairs(name: str, quer
 @torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in list_rankers() if issubclass(get_ranker_class(name), SiameseRanker)])
 @pytest.mark.parametrize("longest", [0, 1, 4, 5, 40])
-def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) -> None:
+def test_encode_batch_equals_encode(name: str, longest: int) -> None:
     ranker = build(name)
     assert isinstance(ranker, SiameseRanker)
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
@@ -118,7 +118,7 @@ def test_the_vectors_of_many_texts_are_those_of_each(name: str, longest: int) ->
 
 
 @torch.no_grad()
-def test_unknown_words_do_not_match_each_other(name: str) -> None:
+def test_unknown_words_do_not_match(name: str) -> None:
     ranker = build(name)
     if name.startswith("gru") or ranker.token_unit == "pieces":
         pytest.skip("does not match known words")
@@ -128,7 +128,7 @@ def test_unknown_words_do_not_match_each_other(name: str) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize(("query", "document"), [([5, 6, 7], [*range(2, 50), 5, 6]), ([5, 1], [9, 8]), ([], [5]), ([5], [])])
-def test_an_explanation_sums_to_the_score(name: str, query: list[int], document: list[int]) -> None:
+def test_explanation_sums_to_the_score(name: str, query: list[int], document: list[int]) -> None:
     ranker = build(name)
     pair = (*pad([query]), *pad([document]))
     actual = ranker.explain(*pair)
@@ -139,7 +139,7 @@ def test_an_explanation_sums_to_the_score(name: str, query: list[int], document:
         assert all(0 <= position < max(1, len(document)) for position in part.document_positions)
 
 
-def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: str) -> None:
+def test_parameters_get_gradients_and_tensors_are_registered(name: str) -> None:
     ranker = build(name)
     score = ranker(*pad(texts(1, 16, 10)), *pad(texts(2, 16, 40)))
     score.square().sum().backward()  # type: ignore[no-untyped-call]
@@ -152,7 +152,7 @@ def test_every_parameter_gets_a_gradient_and_every_tensor_is_registered(name: st
         assert all(id(value) in registered for value in vars(module).values() if isinstance(value, Tensor))
 
 
-def test_padding_and_unknown_are_not_trained(name: str) -> None:
+def test_padding_and_unknown_embeddings_are_fixed(name: str) -> None:
     ranker = build(name)
     if ranker.token_unit == "pieces":
         pytest.skip("all word pieces are known")
@@ -174,7 +174,7 @@ def test_loading_is_strict(name: str) -> None:
 
 
 @torch.no_grad()
-def test_matching_stays_in_full_precision_under_autocast(name: str) -> None:
+def test_matching_is_float32_under_autocast(name: str) -> None:
     ranker, queries, documents = build(name).float(), texts(1, 9, 10), texts(2, 9, 40)
     expected = ranker(*pad(queries), *pad(documents))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -183,7 +183,7 @@ def test_matching_stays_in_full_precision_under_autocast(name: str) -> None:
     near(actual, expected)
 
 
-def test_it_learns_ten_pairs(name: str) -> None:
+def test_ranker_fits_ten_pairs(name: str) -> None:
     ranker = build(name).float().train()
     queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
     related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
@@ -205,7 +205,7 @@ def test_it_learns_ten_pairs(name: str) -> None:
 
 
 @torch.no_grad()
-def test_dropout_drops_while_training_alone(name: str) -> None:
+def test_dropout_only_in_training(name: str) -> None:
     ranker = build(name)
     if not any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in ranker.modules()):
         pytest.skip("no dropout")
@@ -215,7 +215,7 @@ def test_dropout_drops_while_training_alone(name: str) -> None:
     assert not torch.equal(ranker(*pair), ranker(*pair))
 
 
-def test_networks_of_the_thesis_have_its_dropout() -> None:
+def test_dropout_rates_are_published() -> None:
     for name, rate in (("gru", 0.5), ("knrm", 0.2)):
         rates = {module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)}
         assert rates == {rate}, name
@@ -227,7 +227,7 @@ def test_distinct_words_and_padding() -> None:
     assert index.tolist() == [[3, 2, 3], [1, 2, 4]]
 
 
-def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name: str) -> None:
+def test_score_pairs_equals_forward(name: str) -> None:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), [[], *texts(2, 30, 40)]
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(31)))
@@ -242,7 +242,7 @@ def test_each_ranker_is_scored_in_its_own_way_and_gives_what_forward_gives(name:
     near(torch.from_numpy(actual), expected.float())
 
 
-def test_the_number_of_threads_changes_no_bit(name: str) -> None:
+def test_scores_do_not_depend_on_threads(name: str) -> None:
     ranker = build(name)
     queries, premises = texts(1, 3, 10), texts(2, 120, 60)
     query, premise = (rows.ravel() for rows in np.meshgrid(np.arange(3), np.arange(120)))

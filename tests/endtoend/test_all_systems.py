@@ -131,7 +131,7 @@ def test_cached_shards_and_indexes_are_reused(
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
     for function in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
-        monkeypatch.setattr(f"submission.{function}", None)  # nothing may be made again …
+        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
     assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
     write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # … but for another checkpoint
@@ -161,7 +161,7 @@ from submission.__main__ import main
 from submission import interrupted, rankers
 for name in rankers.list_rankers():
     rankers.get_ranker_class(name)
-for line in sys.stdin:  # each a command line, in a process of its own that has everything imported
+for line in sys.stdin:  # fork a process per command line, after all imports
     if not (child := os.fork()):
         interrupted.hear()
         sys.exit(main(line.split()))
@@ -190,7 +190,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
         return sum(len(names) for directory in (output, f"{output}-work") for _, _, names in os.walk(tmp_path / directory))
 
     def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
-        """The exit code, negative where a signal ended it; the signal comes a while after so many files are there."""
+        """Signal a process shortly after it wrote a number of files; return its exit code, negative for a signal."""
         directories = f"-i {topics} -o {tmp_path / output} --work {tmp_path / output}-work --checkpoints {all_checkpoints}"
         print(f"rank {directories} --device cpu", file=server.stdin, flush=True)
         child = int(server.stdout.readline())

@@ -83,7 +83,7 @@ def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
     return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(0, len(TEXTS))
 
 
-def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
+def test_passages_are_assigned_to_their_texts(opened: EnricherCheckpoint) -> None:
     texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
     annotations = annotate_texts(texts, opened, CPU)
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
@@ -94,7 +94,7 @@ def test_passages_come_back_to_their_texts(opened: EnricherCheckpoint) -> None:
     assert enrich_texts(["a bb ccc dddd. ccc"], opened, CPU) == [{"ccc": 6, "dddd": 4}]
 
 
-def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_shards(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run(opened, tmp_path / "expected")
     assert (len(expected), expected[13], expected[1]) == (50, {}, {"zoos": 4, "cage": 4, "running": 7, "runs": 4})
     for size in (1, 7, 49):
@@ -105,7 +105,7 @@ def test_parts_do_not_matter(opened: EnricherCheckpoint, tmp_path: Path, monkeyp
         assert collection.get_word_frequencies(40, 90) == expected[40:]
 
 
-def test_another_engine_computes_what_is_missing_and_each_text_alone(opened: EnricherCheckpoint, tmp_path: Path) -> None:
+def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_path: Path) -> None:
     functions: list[str] = []
 
     class Backwards(LocalEngine):
@@ -137,7 +137,7 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
     assert estimates == [62.5 / 4]
 
 
-def test_killed_three_times_it_goes_on(
+def test_enrichment_resumes_after_kills(
     opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 10)
@@ -165,7 +165,7 @@ def test_killed_three_times_it_goes_on(
 
 
 @pytest.mark.parametrize(("share", "minutes"), [(64, 62.5), (1, 25.0)])  # 20 minutes for a sample of 16, or for a shard of 40
-def test_time_and_size_are_said_before(
+def test_time_and_size_are_estimated_first(
     opened: EnricherCheckpoint,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -192,9 +192,7 @@ def test_time_and_size_are_said_before(
     )
 
 
-def test_the_index_has_their_terms_added_up(
-    opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_index_module, "SHARD_SIZE", 20)
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 7)
 

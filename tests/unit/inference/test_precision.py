@@ -19,13 +19,13 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 @pytest.mark.parametrize("feature", ["avx512_bf16", "amx_bf16"])
-def test_bfloat16_where_the_processor_has_it(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_on_supported_processors(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, feature: True})
     assert choose_precision("bfloat16", CPU) is torch.bfloat16
     assert choose_precision("float32", CPU) is None
 
 
-def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_bfloat16_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
         choose_precision("bfloat16", CPU)
@@ -34,7 +34,7 @@ def test_bfloat16_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_precision("float32", GPU) is None
 
 
-def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
+def test_precision_is_pickled_with_the_checkpoint() -> None:
     checkpoints = CheckpointStore(CHECKPOINT_DIR, torch.bfloat16)
     opened = checkpoints.load_network("sbert", load_checkpoint)
     again = pickle.loads(pickle.dumps(opened))
@@ -47,7 +47,7 @@ def test_a_checkpoint_takes_its_precision_into_another_process() -> None:
 
 @pytest.mark.parametrize("longest", [5, 63, 64, 65, 96, 100])
 @torch.inference_mode()
-def test_half_precision_is_near_whatever_the_length_and_changes_no_weight(longest: int) -> None:
+def test_half_precision_is_close_for_all_lengths(longest: int) -> None:
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
     ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
     expected, inside = encoder(ids, mask)

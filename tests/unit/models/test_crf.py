@@ -41,7 +41,7 @@ def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], 
     return scores
 
 
-def test_log_partition_score_and_best_are_those_of_all_ways(crf: CRF) -> None:
+def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
     emissions, mask = drawn()
     log_partition, best = crf.compute_log_partition(emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
@@ -58,7 +58,7 @@ def test_log_partition_score_and_best_are_those_of_all_ways(crf: CRF) -> None:
             torch.testing.assert_close(score.item(), scores[way], rtol=1e-12, atol=1e-9)
 
 
-def test_probabilities_sum_to_one_whatever_is_likely(crf: CRF) -> None:
+def test_path_probabilities_sum_to_one(crf: CRF) -> None:
     emissions, mask = drawn((2,), scale=30.0)
     ways = torch.tensor(list(product(range(TAGS + 2), repeat=2)))
     every = emissions.expand(len(ways), -1, -1)
@@ -68,7 +68,7 @@ def test_probabilities_sum_to_one_whatever_is_likely(crf: CRF) -> None:
     assert loss.item() == pytest.approx((crf.compute_log_partition(emissions, mask) - scores[8]).item(), abs=1e-9)
 
 
-def test_padding_and_companions_change_nothing(crf: CRF) -> None:
+def test_crf_does_not_depend_on_padding_or_batch(crf: CRF) -> None:
     emissions, mask = drawn()
     tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PADDING_STATE)
     for row, length in enumerate(LENGTHS):
@@ -86,14 +86,14 @@ def test_padding_and_companions_change_nothing(crf: CRF) -> None:
     assert emissions.grad[mask].abs().max() > 0
 
 
-def test_nothing_leads_to_the_start_nor_to_or_from_padding() -> None:
+def test_start_and_padding_transitions_are_forbidden() -> None:
     torch.manual_seed(2)
     best = CRF(TAGS).decode(50 * torch.randn(200, 6, TAGS + 2), torch.ones(200, 6, dtype=torch.bool))
     assert set(best.flatten().tolist()) == set(range(1, TAGS + 1))
     assert CRF(TAGS).transitions[PADDING_STATE, PADDING_STATE] == 0
 
 
-def test_what_is_forbidden_never_occurs() -> None:
+def test_forbidden_transitions_never_occur() -> None:
     """Tags O, B, I and one that never occurs: I follows only B or I, whatever the emissions."""
     torch.manual_seed(1)
     crf = CRF(TAGS)

@@ -64,7 +64,7 @@ def single(checkpoint: RankerCheckpoint, text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("depth", [1, 5, 100, 150, 1000])
-def test_a_search_is_brute_force(
+def test_search_equals_brute_force(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, depth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "VECTOR_BLOCK", 64)
@@ -81,21 +81,21 @@ def test_a_search_is_brute_force(
         np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
 
 
-def test_ties_come_in_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_ties_keep_document_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     query = encode_queries([corpus["premise"][3]], checkpoint, CPU)
     [(docnos, scores)] = build(corpus, checkpoint, tmp_path).search(query, 2)
     assert docnos == ["d003", "d007"]
     assert scores[0] == scores[1] == pytest.approx(1, abs=1e-3)
 
 
-def test_half_precision_moves_scores_little(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
+def test_half_precision_scores_are_close(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index, query = build(corpus, checkpoint, tmp_path), encode_queries(["a b c"], checkpoint, CPU)[0]
     exact = np.array([single(checkpoint, text) @ query for text in corpus["premise"]])
     moved = np.abs(index.score(query, NAMES) - exact)
     assert 0 < moved.max() <= 1e-3
 
 
-def test_parts_do_not_matter_and_are_taken_up(
+def test_index_does_not_depend_on_shards_and_resumes(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build(corpus, checkpoint, tmp_path / "one part")
@@ -122,7 +122,7 @@ def test_parts_do_not_matter_and_are_taken_up(
     assert len(made) == 5  # a finished index is only opened
 
 
-def test_a_damaged_index_is_made_again(
+def test_damaged_index_is_rebuilt(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     build(corpus, checkpoint, tmp_path)
@@ -135,7 +135,7 @@ def test_a_damaged_index_is_made_again(
     assert "checksum mismatch" in caplog.text
 
 
-def test_titles_are_of_full_precision(checkpoint: RankerCheckpoint) -> None:
+def test_queries_are_encoded_in_float32(checkpoint: RankerCheckpoint) -> None:
     expected = encode_queries(["a b c"], checkpoint, CPU)
     checkpoint.network.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU, in half precision
     np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), expected)
@@ -147,14 +147,14 @@ def test_no_texts(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     assert [(docnos, scores.tolist()) for docnos, scores in index.search(query, 5)] == [([], [])]
 
 
-def test_conclusions(tmp_path: Path) -> None:
+def test_conclusion_index(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     kept = ArtifactStore(tmp_path, {})
     assert group_by_conclusion(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
     assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
 
 
-def test_batches_do_not_exceed_their_positions() -> None:
+def test_batches_are_at_most_the_token_limit() -> None:
     lengths = [0, 5, 3, 900, 7, 7, 2]
     found = dense.batch_by_tokens(lengths, 14)
     assert [rows.tolist() for rows in found] == [[3], [4, 5], [1, 2], [6, 0]]
@@ -162,7 +162,7 @@ def test_batches_do_not_exceed_their_positions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # what another library's loading says
-def test_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
+def test_vectors_equal_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")

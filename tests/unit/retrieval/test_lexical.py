@@ -54,7 +54,7 @@ def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dic
     return dict(zip((found.documents + 1).tolist(), found.scores.tolist(), strict=True))
 
 
-def test_worked_example(six: TermIndex) -> None:
+def test_scores_by_hand(six: TermIndex) -> None:
     assert (len(six.lengths), six.tokens) == (6, 19)
     assert scores(six, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
     assert scores(six, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
@@ -72,13 +72,13 @@ def test_worked_example(six: TermIndex) -> None:
         ("score", {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}),
     ],
 )
-def test_worked_expansion(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
+def test_expansion_by_hand(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
     found = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
     assert max(found.values()) == 1
     assert {term: value / sum(found.values()) for term, value in found.items()} == pytest.approx(weights, abs=1e-6)
 
 
-def test_worked_second_search(six: TermIndex) -> None:
+def test_second_search_by_hand(six: TermIndex) -> None:
     expansion = RM3(2, 3, 0.6, "equal", min_df=1, max_df_ratio=1.1)
     found = expand_query(six, QUERY, Dirichlet(10), expansion)
     assert scores(six, found, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
@@ -87,7 +87,7 @@ def test_worked_second_search(six: TermIndex) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_all_weight_on_the_query_or_no_terms_is_no_expansion(six: TermIndex, model: Model) -> None:
+def test_expansion_without_terms_keeps_the_query(six: TermIndex, model: Model) -> None:
     for expansion in (RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)):
         found = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
         assert scores(six, found, model) == scores(six, QUERY, model)
@@ -104,7 +104,7 @@ def test_repeated_and_unknown_terms(six: TermIndex) -> None:
     assert all(lower[document] < both[document] for document in both)
 
 
-def test_a_term_of_most_documents_counts_against(tmp_path: Path) -> None:
+def test_term_in_most_documents_has_negative_weight(tmp_path: Path) -> None:
     index = index_of(["x b", "x c", "x d", "e f"], tmp_path)
     assert all(value < 0 for value in scores(index, {"x": 1.0}, BM25()).values())
 
@@ -116,7 +116,7 @@ def test_depth_and_ties(tmp_path: Path) -> None:
     assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
-def test_threads_do_not_matter(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_does_not_depend_on_threads(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
     found = {}
     for threads in (1, 4):
@@ -136,7 +136,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join)
     terms=st.lists(st.sampled_from(["b", "c", "d", "unheard"]), min_size=1, max_size=4),
     model=st.sampled_from(MODELS),
 )
-def test_shards_with_summed_statistics_are_one_index(
+def test_shards_with_summed_statistics_equal_one_index(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
     place, query = tmp_path_factory.mktemp("shards"), build_query(terms)
@@ -155,7 +155,7 @@ def test_shards_with_summed_statistics_are_one_index(
 
 
 @given(texts=TEXTS, terms=st.lists(st.sampled_from(["b", "c", "d"]), min_size=1, max_size=4), model=st.sampled_from(MODELS))
-def test_a_document_scored_alone_is_the_one_that_was_found(
+def test_document_score_equals_search_score(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
     index, query = index_of(texts, tmp_path_factory.mktemp("index")), build_query(terms)

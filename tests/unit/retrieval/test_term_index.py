@@ -34,7 +34,7 @@ def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexS
     return load_or_build_term_index(documents["docno"].tolist(), text_lookup(documents), settings, kept)
 
 
-def test_it_counts(tmp_path: Path) -> None:
+def test_index_counts_terms(tmp_path: Path) -> None:
     index, terms_of = build(tmp_path / "index"), TermAnalyser("none")
     counts = [Counter(terms_of.analyse(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
     everything = sum(counts, Counter())
@@ -64,7 +64,7 @@ def test_fields(tmp_path: Path) -> None:
     assert build(tmp_path / "once", once).tokens == index.tokens
 
 
-def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
     for size, at_a_time in ((1, 1), (7, 3), (39, 256)):
         monkeypatch.setattr(term_index_module, "SHARD_SIZE", size)
@@ -74,7 +74,7 @@ def test_parts_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {*file_contents(tmp_path / "whole")} == {*INDEX_FILES, "manifest.json"}
 
 
-def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "whole")
     monkeypatch.setattr(term_index_module, "SHARD_SIZE", 10)
     texts, count, starts = select_texts(DOCUMENTS, "conclusion premise"), term_index_module._count_texts, []
@@ -94,7 +94,7 @@ def test_building_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])
-def test_nothing_to_index(tmp_path: Path, text: str) -> None:
+def test_empty_collection_fails(tmp_path: Path, text: str) -> None:
     index = build(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
     assert (index.terms, index.tokens, index.lengths.tolist()) == ([], 0, [0, 0])
     assert index.get_statistics(["zoos"]).df.tolist() == [0]

@@ -47,7 +47,7 @@ def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
     return evaluate_run(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
 
 
-def test_measures_by_hand(tmp_path: Path) -> None:
+def test_metrics_by_hand(tmp_path: Path) -> None:
     result = evaluated(tmp_path, QRELS, RUN)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
