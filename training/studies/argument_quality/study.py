@@ -41,7 +41,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
     """Experiment over networks; a result is a network's scores (rows,)."""
 
     name, unit, result_type = "quality", "words", np.ndarray
-    trials: Mapping[str, SettingRunner]  # by setting
+    runners: Mapping[str, SettingRunner]  # by setting
     cache_keys: Mapping[str, Any]  # inputs of the results, by setting
     epochs: float
 
@@ -51,14 +51,14 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
 
     def cost(self, cell: Cell) -> int:
         """Estimate the number of words processed; training words count twice."""
-        trial = self.trials[cell.setting]
-        lengths = word_counts(trial.table)
-        train, dev = (lengths[trial.split_mask(cell.fold, split)].sum() for split in ("train", "dev"))
-        return int(self.epochs * (2 * train + dev) + lengths[trial.scored_mask(cell.fold)].sum())
+        runner = self.runners[cell.setting]
+        lengths = word_counts(runner.table)
+        train, dev = (lengths[runner.split_mask(cell.fold, split)].sum() for split in ("train", "dev"))
+        return int(self.epochs * (2 * train + dev) + lengths[runner.scored_mask(cell.fold)].sum())
 
     def compute(self, cell: Cell) -> np.ndarray:
         """Train a network and score its arguments."""
-        return self.trials[cell.setting].train_and_score(cell)
+        return self.runners[cell.setting].train_and_score(cell)
 
 
 def run_study(
@@ -84,22 +84,22 @@ def run_study(
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work)}
-    trials = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
-    keys = {name: _cache_key(trial.setting, tables, recipe, device) for name, trial in trials.items()}
-    experiment = QualityExperiment(trials, keys, recipe.training.epochs)
+    runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
+    keys = {name: _cache_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
+    experiment = QualityExperiment(runners, keys, recipe.training.epochs)
     scores = run_experiment(experiment, all_cells(settings, recipe, seeds), work, processes)
-    data_sets = {name: None for trial in trials.values() for name in trial.setting.data_sets}
+    data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
     embeddings = {name: embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
     rows: table.Rows = []
     panels: list[LengthPanel] = []
-    for name, trial in trials.items():
+    for name, runner in runners.items():
         cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
-        setting_embeddings = np.concatenate([embeddings[data_set] for data_set in trial.setting.data_sets])
-        networks = _collect_scores(trial, cell_scores, setting_embeddings)
-        rows += [*table.test_rows(name, trial, networks), *table.dev_rows(name, trial, cell_scores)]
+        setting_embeddings = np.concatenate([embeddings[data_set] for data_set in runner.setting.data_sets])
+        networks = _collect_scores(runner, cell_scores, setting_embeddings)
+        rows += [*table.test_rows(name, runner, networks), *table.dev_rows(name, runner, cell_scores)]
         if name == RERANKING_SETTING:
-            rows += table.reranking_rows(trial, networks)
-        panels += table.length_panels(name, trial, networks[recipe.task.loss][0])
+            rows += table.reranking_rows(runner, networks)
+        panels += table.length_panels(name, runner, networks[recipe.task.loss][0])
     return pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"}), plot_scores_by_length(panels)
 
 
@@ -113,20 +113,20 @@ def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Rec
 
 
 def _collect_scores(
-    trial: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
+    runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, one array per seed, including the baselines."""
-    train_masks = [trial.split_mask(fold, "train") for fold in range(trial.setting.n_folds)]
-    ridge = trial.combine_test_scores([ridge_scores(embeddings, trial.table, mask) for mask in train_masks])
-    networks: table.ScoresByNetwork = {LENGTH: [word_counts(trial.table)], UNTRAINED: [ridge]}
+    train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
+    ridge = runner.combine_test_scores([ridge_scores(embeddings, runner.table, mask) for mask in train_masks])
+    networks: table.ScoresByNetwork = {LENGTH: [word_counts(runner.table)], UNTRAINED: [ridge]}
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
     for cell, scores in cell_scores.items():  # cells are ordered by fold
         by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)
     for members in by_seed.values():
         for name, fold_scores in members.items():
-            networks.setdefault(name, []).append(trial.combine_test_scores(fold_scores))
-        if trial.setting.all_losses:
+            networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
+        if runner.setting.all_losses:
             for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
-                member_scores = [trial.combine_test_scores(fold_scores, standardised) for fold_scores in members.values()]
+                member_scores = [runner.combine_test_scores(fold_scores, standardised) for fold_scores in members.values()]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

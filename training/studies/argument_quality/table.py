@@ -26,42 +26,44 @@ ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, N
 Rows = list[dict[str, object]]
 
 
-def test_rows(part: str, trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
+def test_rows(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate every network on every test set, and the published results."""
     rows: Rows = []
-    for test_set, mask in _test_masks(trial).items():
-        published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(part, {}).items()}
+    for test_set, mask in _test_masks(runner).items():
+        published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(setting, {}).items()}
         for target, column in (QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}).items():
-            judged = trial.table[mask].assign(score=trial.table[column])
+            judged = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
                 frames = [evaluate_by_topic(judged, scores[mask]) for scores in seeds]
-                rows += _measure_rows((part, test_set, target, network), frames, published.pop(network, {}))
+                rows += _measure_rows((setting, test_set, target, network), frames, published.pop(network, {}))
         for network, values in published.items():
-            key = dict(zip(KEY_COLUMNS, (part, test_set, "", network), strict=True))
+            key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
             rows += [{**key, "measure": measure, "published": value} for measure, value in values.items()]
     return rows
 
 
-def dev_rows(part: str, trial: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
+def dev_rows(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
     """Tabulate each network's mean dev correlation over folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scores_by_cell.items():
-        mask = trial.split_mask(cell.fold, "dev")
-        labels, scores = trial.table["score"].to_numpy()[mask], cell_scores[mask]
-        values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in topics_of(trial.table[mask])]
+        mask = runner.split_mask(cell.fold, "dev")
+        labels, scores = runner.table["score"].to_numpy()[mask], cell_scores[mask]
+        values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in topics_of(runner.table[mask])]
         by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
-    data = " and ".join(trial.setting.train_data)
+    data = " and ".join(runner.setting.train_data)
     return [
         row
         for network, seeds in by_network.items()
-        for row in _measure_rows((part, data, "", network), [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()])
+        for row in _measure_rows(
+            (setting, data, "", network), [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()]
+        )
     ]
 
 
-def reranking_rows(trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
+def reranking_rows(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
-    mask = (trial.table["data"] == "webis").to_numpy()
-    judged, names = trial.table[mask], list(quality_grid.MEASURES)
+    mask = (runner.table["data"] == "webis").to_numpy()
+    judged, names = runner.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]
     rows: Rows = []
     for network, seed_scores in networks.items():
@@ -76,11 +78,13 @@ def reranking_rows(trial: SettingRunner, networks: ScoresByNetwork) -> Rows:
     return rows
 
 
-def length_panels(part: str, trial: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
+def length_panels(setting: str, runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
     """Yield the plot panels of a setting from a network's scores (rows,)."""
-    words, quality = word_counts(trial.table), trial.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
-    for test_set, mask in _test_masks(trial).items():
-        yield LengthPanel(part if test_set == part else f"{part}, {test_set}", words[mask], scores[mask], quality[mask])
+    words, quality = word_counts(runner.table), runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
+    for test_set, mask in _test_masks(runner).items():
+        yield LengthPanel(
+            setting if test_set == setting else f"{setting}, {test_set}", words[mask], scores[mask], quality[mask]
+        )
 
 
 def format_means(results: pd.DataFrame) -> str:
@@ -91,11 +95,11 @@ def format_means(results: pd.DataFrame) -> str:
     return "\n\n".join(table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means)
 
 
-def _test_masks(trial: SettingRunner) -> dict[str, np.ndarray]:
+def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
     """Return a mask (rows,) per test set; non-arguments are excluded."""
-    arguments = trial.table["argument"].ne(False) if "argument" in trial.table else True  # only Webis labels non-arguments
-    data_sets = trial.setting.test_data or trial.setting.train_data
-    return {name: ((trial.table["data"] == name) & arguments).to_numpy() for name in data_sets}
+    arguments = runner.table["argument"].ne(False) if "argument" in runner.table else True  # only Webis labels non-arguments
+    data_sets = runner.setting.test_data or runner.setting.train_data
+    return {name: ((runner.table["data"] == name) & arguments).to_numpy() for name in data_sets}
 
 
 def _measure_rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:

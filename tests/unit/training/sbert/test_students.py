@@ -63,7 +63,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def recipe_file(write_recipe: Callable[[str], str], encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the path of a recipe with a tiny encoder."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     return write_recipe(RECIPE)
 
 
@@ -262,7 +262,7 @@ def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str,
     texts = ["topic filler abc", "topicab " * 20, ""]
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     with torch.inference_mode():
-        vectors = torch.cat([checkpoint.network.represent(*pad([premise])) for premise in ids]).numpy()
+        vectors = torch.cat([checkpoint.network.encode(*pad([premise])) for premise in ids]).numpy()
     assert vectors == pytest.approx(encode_texts(student, texts), abs=2e-3)  # stored in half precision
     assert vectors != pytest.approx(encode_texts(untrained, texts), abs=0.002)
     metrics = json.loads((output / "metrics.json").read_text())

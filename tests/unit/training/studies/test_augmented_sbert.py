@@ -43,7 +43,7 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return the study's command with small networks, one seed, and two tasks that are adapted to each other."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
     small = partialmethod(Settings.__init__, student=STUDENT, n_seeds=1, silver_ratio=1.0)
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings are pickled

@@ -59,7 +59,7 @@ def quality_work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(quality_work_dir: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Return the study's command with a small encoder on prepared tables."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
 
     def evaluate(name: str, *flags: str) -> int:
@@ -142,7 +142,7 @@ def test_rows_average_seeds_with_intervals_over_topics() -> None:
 
 
 def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
 
     def key(recipe: Recipe) -> object:
         return _cache_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
