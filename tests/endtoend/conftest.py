@@ -29,7 +29,7 @@ AssertFails = Callable[..., None]
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a two-layer BERT over letters and a few words, as the only known encoder."""
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", tmp_path / "encoders")
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", tmp_path / "encoders")
     return write_encoder(tmp_path / "encoders" / "tiny")
 
 
