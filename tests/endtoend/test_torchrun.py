@@ -188,7 +188,7 @@ def test_fit_all_runs_one_recipe_per_gpu(
 
 def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
     recipes = {name: load_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
-    encoder = replace(recipes["cedr_drmm"].encoder, start="drmm")
+    encoder = replace(recipes["cedr_drmm"].encoder, init_from="drmm")
     return recipes | {"cedr_drmm": replace(recipes["cedr_drmm"], encoder=encoder)}
 
 
