@@ -24,7 +24,7 @@ from training.data.split import CANDIDATES_PER_QUERY
 from training.data.word_vectors import VECTORS_FILE, VOCABULARY_FILE
 from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import TrainableNetwork
 from training.fitting.training_loop import take_step
 from training.tasks import load_recipe
 from training.tasks.contrastive import ContrastiveTask
@@ -52,9 +52,8 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     def build_side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         network = deepcopy(checkpoint.network).train()
         network.embedding.sparse = True  # as in build_network  # type: ignore[union-attr]
-        return network, TrainableNetwork(RANKER_FORMAT, network, reader, None, {}).build_optimiser(
-            recipe.training, recipe.encoder
-        )
+        trainable = TrainableNetwork(RANKER_FORMAT, network, reader, None, {})
+        return network, trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
 
     def train(network: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
         take_step(network, optimiser, task, np.arange(batch), batch)
@@ -85,7 +84,7 @@ def build_benchmark(name: str, steps: int) -> Benchmark:
             take_step(ranker, optimiser, task, rows, recipe.training.micro_batch_size)  # type: ignore[arg-type]
 
     optimisers = (
-        trainable.build_optimiser(recipe.training, recipe.encoder),
+        trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate),
         torch.optim.Adam(dense.parameters(), recipe.training.learning_rate),
     )
     return Benchmark(

@@ -17,7 +17,7 @@ from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS
-from training.fitting.pairwise_losses import hinge_loss
+from training.tasks.pairs import hinge_loss
 
 VOCABULARY = 60
 # 17 document positions per chunk: most documents below have several chunks

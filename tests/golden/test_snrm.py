@@ -9,7 +9,7 @@ from torch import Tensor
 
 from submission.models.rankers.snrm import SNRM
 from tests.golden.test_word_networks import close, load
-from training.fitting.pairwise_losses import hinge_loss, l1_norm
+from training.tasks.pairs import hinge_loss, l1_norm
 
 TEXTS = ("query", "doc1", "doc2")
 

@@ -14,7 +14,7 @@ from submission.models.rankers.conv_knrm import ConvKNRM
 from submission.models.rankers.drmm import DRMM
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
-from training.fitting.pairwise_losses import hinge_loss
+from training.tasks.pairs import hinge_loss
 
 DATA = Path(__file__).parent / "data"
 FIRST = 1  # golden id 1 is our id 2

@@ -1,3 +1,3 @@
-"""Evaluate runs: measures, significance tests, tables and reports."""
+"""Evaluate runs and predictions: measures, significance tests, overlaps, tables and plots."""
 
 from __future__ import annotations

@@ -25,14 +25,10 @@ def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
-    """Return the mean correlations over topics, in percent.
-
-    Args:
-        table: labelled arguments.
-        scores: (rows,) in the table's order.
+    """Return the mean correlations over topics, in percent, of scores (rows,) with the qualities in a table.
 
     Raises:
-        InputError: all arguments of a topic have the same quality.
+        InputError: If all arguments of a topic have the same quality.
     """
     labels = table["score"].to_numpy()
     by_topic = []

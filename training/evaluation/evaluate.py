@@ -8,14 +8,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from submission.errors import InputError, abbreviate
-from training.evaluation import measures as measure_functions
+from training.evaluation.measures import MEASURES, TOUCHE_NDCG, bpref, compute_measures, touche_ndcg
 
 ALL, CONDENSED = "all", "condensed"  # unjudged documents are non-relevant; or are removed before the cut-off (condensed lists)
-HEADLINE_MEASURES = (
-    measure_functions.TOUCHE_NDCG,
-    f"nDCG@5 {CONDENSED}",
-    f"nDCG@5 {ALL}",
-)  # reported for every run, in this order
+HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
 BPREF = "Bpref"  # uses judged documents only
 JUDGED_DEPTHS = (5, 10)
 
@@ -26,11 +22,7 @@ DOCNO_PATTERNS = {  # docno formats of known corpora
 
 
 def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate a run per topic.
-
-    Args:
-        run: `qid docno rank score`, from `read_run`.
-        qrels: `qid docno rel`, from `read_qrels`.
+    """Evaluate a run `qid docno rank score` per topic of qrels `qid docno rel`.
 
     Returns:
         One row per qrels topic with a relevant document (0 if the run has no documents). Columns: `nDCG@5 (Touché)` (NaN if
@@ -40,11 +32,11 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     topics = topics_with_relevant(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
     judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
-    columns = {measure_functions.TOUCHE_NDCG: measure_functions.touche_ndcg(run, qrels, topics)}
+    columns = {TOUCHE_NDCG: touche_ndcg(run, qrels, topics)}
     for treatment, documents in ((CONDENSED, judged), (ALL, run)):
-        measures = measure_functions.compute_measures(measure_functions.MEASURES, documents, qrels, topics)
+        measures = compute_measures(MEASURES, documents, qrels, topics)
         columns |= {f"{name} {treatment}": column for name, column in measures.items()}
-    columns[BPREF] = measure_functions.bpref(judged, qrels, topics)
+    columns[BPREF] = bpref(judged, qrels, topics)
     for depth in JUDGED_DEPTHS:
         top = run.groupby("qid").head(depth)
         n_judged = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
@@ -58,23 +50,17 @@ def topics_with_relevant(qrels: pd.DataFrame) -> pd.Index:
     return topics
 
 
-def check_same_collection(run: pd.DataFrame, qrels: pd.DataFrame, file: object) -> None:
-    """Check that the qrels judge at least one of the run's documents, or raise InputError."""
-    if run["docno"].isin(set(qrels["docno"])).any():
-        return
-    run_docno, qrels_docno = run["docno"].iloc[0], qrels["docno"].iloc[0]
-    raise InputError(
-        f"{file}: no document is judged: the run is on {_collection_version(run_docno)} (e.g. {abbreviate(run_docno)}), "
-        f"the qrels are on {_collection_version(qrels_docno)} (e.g. {abbreviate(qrels_docno)}); use qrels of the same corpus"
-    )
-
-
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Evaluate named runs; raise InputError if one is on another collection."""
+    """Evaluate named runs; raise InputError if none of a run's documents is judged."""
+    judged = set(qrels["docno"])
     for name, run in runs.items():
-        check_same_collection(run, qrels, name)
+        if not run["docno"].isin(judged).any():
+            run_collection, qrels_collection = (_describe_collection(table["docno"].iloc[0]) for table in (run, qrels))
+            mismatch = f"the run is on {run_collection}, the qrels are on {qrels_collection}"
+            raise InputError(f"{name}: no document is judged: {mismatch}; use qrels of the same corpus")
     return {name: evaluate_run(run, qrels) for name, run in runs.items()}
 
 
-def _collection_version(docno: str) -> str:
-    return next((name for name, pattern in DOCNO_PATTERNS.items() if pattern.fullmatch(docno)), "an unknown collection")
+def _describe_collection(docno: str) -> str:
+    names = (name for name, pattern in DOCNO_PATTERNS.items() if pattern.fullmatch(docno))
+    return f"{next(names, 'an unknown collection')} (e.g. {abbreviate(docno)})"

@@ -32,16 +32,10 @@ class Fold:
 
 
 def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
-    """Split names so that each is tested once; test sizes differ by at most 1.
-
-    Args:
-        names: Distinct names in any order.
-        n_folds: Number of folds; 1: nothing is tested.
-        n_dev: Number of dev names per fold.
-        seed: Seed of the assignment.
+    """Split distinct names so that each is tested once (with one fold none); test sizes differ by at most 1.
 
     Raises:
-        ValueError: If there are too few names for the folds and for training.
+        ValueError: If there are too few names.
     """
     ordered = sorted(names)
     shuffled = [ordered[index] for index in np.random.default_rng(seed).permutation(len(ordered))]

@@ -32,15 +32,8 @@ def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.
     """Compute Touché's nDCG@5 per topic, as the organisers' script does.
 
     The ranking is cut at 5; unjudged documents are then removed and the others move up. Gains are linear grades, discounted by
-    log2(rank + 1). The ideal ranking is over all judged documents.
-
-    Args:
-        run: `qid docno`, in rank order within a topic.
-        qrels: `qid docno rel`, rel ≥ 0.
-        topics: Qids with a relevant document.
-
-    Returns:
-        One value per topic; NaN if no document in the top five is judged.
+    log2(rank + 1). The ideal ranking is over all judged documents. NaN if no document in the top five is judged. The run is in
+    rank order; grades are at least 0; the topics have a relevant document.
     """
     top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
     judged = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
@@ -57,14 +50,7 @@ def _dcg(ordered: pd.DataFrame) -> pd.Series:
 def compute_measures(
     measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
 ) -> dict[str, pd.Series]:
-    """Compute measures per topic; 0 for topics without documents.
-
-    Args:
-        measures: Measures by name.
-        run: `qid docno rank score`, restricted to `topics`.
-        qrels: `qid docno rel`, restricted to `topics`.
-        topics: Qids.
-    """
+    """Compute measures per topic of a run and qrels with these topics only; 0 for topics without documents."""
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
     trec_eval = _trec_eval(run, qrels, topics)

@@ -40,28 +40,18 @@ class Overlap:
     def summary(self) -> str:
         """Format the overlap in one line."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
-        topics = f"{len(self.common_topics)} of {self.n_evaluated} topics"
-        text = f"{self.run} × {self.qrels}: {topics}, {judged_share} of the top five judged"
-        if self.unjudged_topics:
-            text += f"; unjudged topics of the run ({len(self.unjudged_topics)}): {_abbreviate(self.unjudged_topics)}"
-        if self.topics_without_relevant:
-            excluded = self.topics_without_relevant
-            text += f"; topics without a relevant document, excluded ({len(excluded)}): {_abbreviate(excluded)}"
-        return text
+        coverage = f"{len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
+        parts = [f"{self.run} × {self.qrels}: {coverage}"]
+        for label, qids in (
+            ("unjudged topics of the run", self.unjudged_topics),
+            ("topics without a relevant document, excluded", self.topics_without_relevant),
+        ):
+            parts += [f"{label} ({len(qids)}): {_abbreviate(qids)}"] if qids else []
+        return "; ".join(parts)
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels.
-
-    Args:
-        run: `qid docno`, in rank order within a topic.
-        qrels: `qid docno rel`.
-        names: Names of run and qrels.
-        files: Files of run and qrels, for messages.
-
-    Raises:
-        InputError: If there is no common topic.
-    """
+    """Compute the overlap of a run and qrels with these names and files. Raises InputError: no common topic."""
     topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(topics_with_relevant(qrels)), set(qrels["qid"])
     common = common_topics(topics, qrels, *files)
     top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)
@@ -93,19 +83,18 @@ def common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrel
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
     common = [qid for qid in topics if qid in evaluated]
     if not common:
-        irrelevant = _abbreviate([qid for qid in topics if qid in judged])
-        raise InputError(
-            f"{run_name} and {qrels_name}: the common topics ({irrelevant}) have no relevant document; use other qrels"
-        )
+        qids = _abbreviate([qid for qid in topics if qid in judged])
+        raise InputError(f"{run_name} and {qrels_name}: the common topics ({qids}) have no relevant document; use other qrels")
     return common
 
 
 def raise_no_common_topic(first: Iterable[str], second: Iterable[str], first_name: object, second_name: object) -> None:
     """Raise InputError for two files without a common topic, with examples and a hint if rewriting the ids would match."""
     first, second = list(first), list(second)
+    examples = f"{first_name}: {_abbreviate(first)}; {second_name}: {_abbreviate(second)}"
     raise InputError(
-        f"{first_name} and {second_name}: no common topic ({first_name}: {_abbreviate(first)}; {second_name}: "
-        f"{_abbreviate(second)}); are they from the same year?{suggest_normalisation(first, second)}"
+        f"{first_name} and {second_name}: no common topic ({examples}); are they from the same year?"
+        f"{suggest_normalisation(first, second)}"
     )
 
 

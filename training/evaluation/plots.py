@@ -61,11 +61,7 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
 
 
 def plot_ablation(table: pd.DataFrame) -> bytes:
-    """Plot, per measure, the effect of removing each feature with its interval, largest loss first.
-
-    Args:
-        table: Rows (measure, feature), columns `measure removed_feature difference ci_low ci_high`.
-    """
+    """Plot, per measure, the effect of removing each feature with its interval, largest loss first."""
     measures = table["measure"].unique()
     fig = new_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)

@@ -17,10 +17,8 @@ MIN_TOPICS = 2  # minimum topics for an interval or test
 MIN_TOPICS_FOR_P05 = 6  # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
 
 
-def bootstrap_intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
-    """Compute means over topics (rows) with 95 % percentile bootstrap intervals.
-
-    Topics with NaN are excluded.
+def bootstrap_intervals(values: pd.DataFrame) -> pd.DataFrame:
+    """Compute means over topics (rows) without NaN, with 95 % percentile bootstrap intervals.
 
     Returns:
         One row per measure: `mean ci_low ci_high`; the interval is NaN for fewer than two topics or constant values.
@@ -28,18 +26,13 @@ def bootstrap_intervals(values: pd.DataFrame, seed: int = SEED) -> pd.DataFrame:
     rows = {}
     for measure, column in values.items():
         defined = column.dropna().to_numpy(float)
-        low, high = _interval(defined, seed) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
+        low, high = _interval(defined) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
         rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "ci_low": low, "ci_high": high}
     return pd.DataFrame(rows).T
 
 
-def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str, seed: int = SEED) -> pd.DataFrame:
-    """Test each run against a baseline on one measure.
-
-    Args:
-        values: Per-topic values by run, on the same topics; NaN if undefined.
-        baseline: Name of the baseline run.
-        seed: Seed of the randomisation test.
+def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.DataFrame:
+    """Test each run against a baseline on one measure, by values per topic (NaN if undefined).
 
     Returns:
         One row per other run, over topics defined for both: `n_topics`, `difference` of means, two-sided p values of the paired
@@ -52,13 +45,14 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str, seed: 
         if name == baseline:
             continue
         paired = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
-        run_values, baseline_values = paired["run"].to_numpy(float), paired["baseline"].to_numpy(float)
-        is_testable = len(paired) >= MIN_TOPICS and _varies(run_values - baseline_values)
+        pair = paired["run"].to_numpy(float), paired["baseline"].to_numpy(float)
+        differences = pair[0] - pair[1]
+        is_testable = len(paired) >= MIN_TOPICS and _varies(differences)
         rows[name] = {
             "n_topics": len(paired),
-            "difference": (run_values - baseline_values).mean() if len(paired) else np.nan,
-            "p_t": float(ttest_rel(run_values, baseline_values).pvalue) if is_testable else np.nan,
-            "p_randomisation": _randomisation_test(run_values, baseline_values, seed) if is_testable else np.nan,
+            "difference": differences.mean() if len(paired) else np.nan,
+            "p_t": float(ttest_rel(*pair).pvalue) if is_testable else np.nan,
+            "p_randomisation": _randomisation_test(*pair) if is_testable else np.nan,
         }
     table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype({"n_topics": int})
     for test in ("p_t", "p_randomisation"):
@@ -89,20 +83,15 @@ def _varies(values: np.ndarray) -> bool:
     return bool(np.ptp(values) >= 1e-12)
 
 
-def _interval(values: np.ndarray, seed: int) -> tuple[float, float]:
-    interval = bootstrap(
-        (values,), np.mean, n_resamples=SAMPLES, confidence_level=CONFIDENCE, method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval  # fmt: skip
+def _interval(values: np.ndarray) -> tuple[float, float]:
+    options = {"n_resamples": SAMPLES, "confidence_level": CONFIDENCE, "method": "percentile"}
+    interval = bootstrap((values,), np.mean, rng=np.random.default_rng(SEED), **options).confidence_interval
     return interval.low, interval.high
 
 
-def _randomisation_test(values: np.ndarray, baseline: np.ndarray, seed: int) -> float:
+def _randomisation_test(values: np.ndarray, baseline: np.ndarray) -> float:
     def statistic(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray((x - y).mean(axis=axis))
 
-    test = permutation_test(
-        (values, baseline), statistic, permutation_type="samples", vectorized=True, n_resamples=SAMPLES,
-        rng=np.random.default_rng(seed),
-    )  # fmt: skip
-    return float(test.pvalue)
+    options = {"permutation_type": "samples", "vectorized": True, "n_resamples": SAMPLES}
+    return float(permutation_test((values, baseline), statistic, rng=np.random.default_rng(SEED), **options).pvalue)

@@ -31,25 +31,22 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
 
     Args:
         directory: Directory with `<team>-<system>.txt` runs, as written by `rank`.
-        output: Receives `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (number of topics with a correlation) and
-            `jaccard.png`, `spearman.png`.
-        order: Order of a topic's documents, see `in_order`.
+        output: Directory of `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (number of topics with a correlation),
+            `jaccard.png` and `spearman.png`.
+        order: Order of a topic's documents.
 
     Returns:
-        The tables by name, systems × systems.
+        Tables by name, systems × systems.
 
     Raises:
         InputError: If there are fewer than two runs, two runs of one system, or two runs without a common topic.
-        OutputError: If a file cannot be written.
     """
     files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
     if len(files) < 2:
         raise InputError(f"{directory}: {pluralise(len(files), 'run')} named <team>-<system>.txt; expected at least two")
     runs = {system_name(name): read_run(file, order) for name, file in files.items()}
     if len(runs) < len(files):
-        raise InputError(
-            f"{directory}: several runs of the same system by different teams ({', '.join(files)}); keep one team's runs"
-        )
+        raise InputError(f"{directory}: runs of one system by several teams ({', '.join(files)}); keep one team's runs")
     _check_common_topics(runs)
     tables = similarity_tables({name: top_docnos(run) for name, run in runs.items()})
     create_directory(output)
@@ -74,10 +71,7 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
 
 
 def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
-    """Compute mean similarities of all pairs of systems over topics.
-
-    Args:
-        rankings: Ranked docnos by system and qid.
+    """Compute mean similarities over topics of all pairs of systems, from ranked docnos by system and qid.
 
     Returns:
         `jaccard`: over all topics of either system. `spearman`: over topics with at least three common documents; NaN if there
@@ -116,12 +110,10 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Plot the tables of `similarities` as PNG."""
+    """Plot the tables of `similarity_tables` as PNG."""
+    jaccard_map = _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
     title = "Spearman correlation of the documents in both top 100"
-    return {
-        "jaccard": _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0),
-        "spearman": _heat_map(tables["spearman"], title, -1.0),
-    }
+    return {"jaccard": jaccard_map, "spearman": _heat_map(tables["spearman"], title, -1.0)}
 
 
 def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:

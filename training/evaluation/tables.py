@@ -22,11 +22,7 @@ JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
 def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
-    """Compute means with intervals.
-
-    Args:
-        values: Measures per topic.
-        overlaps: Overlaps; incomplete runs also get means over the common topics.
+    """Compute means with intervals; incomplete runs also get means over the common topics.
 
     Returns:
         Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics` counts topics with a value.
@@ -52,10 +48,7 @@ def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tupl
 
 
 def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
-    """Test each run against a baseline.
-
-    Returns:
-        Rows (qrels, measure, run), columns of `compare_with_baseline`; empty if the baseline is the only run.
+    """Test each run against a baseline: rows (qrels, measure, run), columns of `compare_with_baseline`.
 
     Raises:
         UsageError: If the baseline is not among the runs.
@@ -76,12 +69,7 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
 
 
 def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
-    """Format the tables as text; with an output directory also write CSV files.
-
-    Raises:
-        UsageError: If the baseline is unknown.
-        OutputError: If a file cannot be written.
-    """
+    """Format the tables as text; with an output directory also write CSV files."""
     significance = significance_table(values, baseline) if baseline else None
     sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
@@ -90,18 +78,12 @@ def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline
             for (label, run, topic_set), table in _by_topic_set(values, overlaps).items()
             if label == qrels
         }
-        sections += [
-            f"{qrels}\n{_headline_table(by_run)}",
-            _other_measures_table(by_run),
-            sample_size_warning(len(next(iter(by_run.values())))),
-        ]
-    if significance is not None:
-        is_single_run = len(next(iter(values.values()))) < 2
-        sections += (
-            [f"{baseline} is the only run; no significance tests"]
-            if is_single_run
-            else _format_tests(significance, str(baseline))
-        )
+        warning = sample_size_warning(len(next(iter(by_run.values()))))
+        sections += [f"{qrels}\n{_headline_table(by_run)}", _other_measures_table(by_run), warning]
+    if significance is not None and len(next(iter(values.values()))) < 2:
+        sections.append(f"{baseline} is the only run; no significance tests")
+    elif significance is not None:
+        sections += _format_tests(significance, str(baseline))
     if output:
         create_directory(output)
         files = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
@@ -115,13 +97,13 @@ def _headline_table(tables: Mapping[str, pd.DataFrame]) -> str:
     rows = {}
     for run, table in tables.items():
         means = bootstrap_intervals(table[[*HEADLINE_MEASURES]])
-        row = {measure: _with_interval(*values) for measure, values in zip(HEADLINE_MEASURES, means.to_numpy(), strict=True)}
+        row = {measure: _format_mean(*values) for measure, values in zip(HEADLINE_MEASURES, means.to_numpy(), strict=True)}
         row |= {"topics": str(len(table)), "topics (Touché)": str(table[HEADLINE_MEASURES[0]].notna().sum())}
         rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in JUDGED_MEASURES}
     return pd.DataFrame(rows).T.rename_axis("run").to_string()
 
 
-def _with_interval(mean: float, low: float, high: float) -> str:
+def _format_mean(mean: float, low: float, high: float) -> str:
     return format_value(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
 
 
@@ -136,15 +118,14 @@ def _other_measures_table(tables: Mapping[str, pd.DataFrame]) -> str:
     return _to_text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
 
 
-def _format_tests(tested: pd.DataFrame, baseline: str) -> list[str]:
+def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
     """Format the tests of the headline measures."""
     sections = []
-    for (qrels, measure), table in tested.groupby(level=["qrels", "measure"], sort=False):
+    for (qrels, measure), table in significance.groupby(level=["qrels", "measure"], sort=False):
         if measure in HEADLINE_MEASURES:
             by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
             sections.append(_to_text(by_run, 4))
-            untested = by_run.index[by_run["p_randomisation"].isna()].tolist()
-            if untested:
+            if untested := by_run.index[by_run["p_randomisation"].isna()].tolist():
                 sections.append(f"no test for {', '.join(untested)}: constant differences, or fewer than two topics")
     return sections
 
@@ -169,10 +150,10 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
         raise InputError(f"{file}: not a table of this study; choose another file") from None
 
 
-def merge_rows(table: pd.DataFrame, others: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
-    """Merge new rows, rounded to `digits`, with kept rows; sort by `column` in the given order and return CSV."""
+def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
+    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, with the values of `column` in order."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
-    merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), others])
+    merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])
     ordered = merged.sort_values(column, key=lambda names: names.map(positions), kind="stable")
     return str(ordered.to_csv(index=False, lineterminator="\n"))

@@ -13,9 +13,9 @@ from submission.text.surface_tokens import normalise_token
 TagSequences = Sequence[Sequence[str]]  # one tag sequence per text
 
 
-def component_metrics(gold: TagSequences, found: TagSequences) -> dict[str, float]:
+def component_metrics(gold: TagSequences, predicted: TagSequences) -> dict[str, float]:
     """Return precision, recall and F1 of exact components and token accuracy, in percent."""
-    gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in found]
+    gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in predicted]
     precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
     values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold, predicted)}
     return {name: round(100 * float(value), 2) for name, value in values.items()}
@@ -25,7 +25,7 @@ class MajorityTagger:
     """Baseline: the most frequent tag of each word; for unseen words the most frequent tag."""
 
     def __init__(self, words: TagSequences, tags: TagSequences) -> None:
-        """Count tags per word; ties keep the first seen."""
+        """Count tags per word; the first tag wins a tie."""
         counts: dict[str, Counter[str]] = {}
         for sequence, sequence_tags in zip(words, tags, strict=True):
             for word, tag in zip(sequence, sequence_tags, strict=True):

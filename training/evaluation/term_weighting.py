@@ -22,23 +22,16 @@ class LabelledWords:
 def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
     """Return R² over all words, and MAP and R-precision over distinct words of passages with a relevant word, in percent.
 
-    A word counts by its largest weight in a passage; ties keep the order of occurrence.
-
-    Args:
-        passages: labelled passages.
-        weights: predicted weights (W,) per passage.
+    A word counts by its largest predicted weight in a passage; ties keep the order of occurrence.
 
     Raises:
-        InputError: all words have the same label.
+        InputError: If all words have the same label.
     """
     labels, predicted = np.concatenate([passage.labels for passage in passages]), np.concatenate(weights)
     if np.ptp(labels) == 0:
         raise InputError(f"all words of the {len(passages)} validation passages have the same label; use a larger corpus")
-    precisions = [
-        _precision_metrics(passage, passage_weights)
-        for passage, passage_weights in zip(passages, weights, strict=True)
-        if passage.labels.any()
-    ]
+    pairs = zip(passages, weights, strict=True)
+    precisions = [_precision_metrics(passage, values) for passage, values in pairs if passage.labels.any()]
     average_precision, r_precision = np.mean(precisions, axis=0)
     r_squared = 1 - np.square(predicted - labels).sum() / np.square(labels - labels.mean()).sum()
     metrics = {"R²": r_squared, "MAP": average_precision, "Rprec": r_precision}
@@ -61,16 +54,15 @@ class IdfBaseline:
     """Word statistics of the training passages; baselines that predict weights from them."""
 
     def __init__(self) -> None:
-        """Create empty statistics."""
         self._passages = 0
-        self._df: Counter[str] = Counter()  # document frequency
+        self._document_frequencies: Counter[str] = Counter()
         self._occurrences: Counter[str] = Counter()
         self._relevant: Counter[str] = Counter()  # relevant occurrences
 
     def add(self, passage: LabelledWords) -> None:
         """Count the words of a passage."""
         self._passages += 1
-        self._df.update({*passage.words})
+        self._document_frequencies.update({*passage.words})
         self._occurrences.update(passage.words)
         self._relevant.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
 
@@ -88,4 +80,5 @@ class IdfBaseline:
         return [intercept + slope * self._idf(passage.words) for passage in passages]
 
     def _idf(self, words: Sequence[str]) -> np.ndarray:
-        return np.log((self._passages + 1) / (np.array([self._df[word] for word in words], dtype=float) + 1))
+        frequencies = np.array([self._document_frequencies[word] for word in words], dtype=float)
+        return np.log((self._passages + 1) / (frequencies + 1))

@@ -31,21 +31,18 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
 
     A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
     neighbours. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
-    returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity`;
+    returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity_exponent`;
     by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and Modha 2001), weighted
     by rarity.
 
     Args:
-        ranker: an SNRM without hidden layers.
-        vectors: word vectors (V, E), most frequent word first.
-        clusters: threshold and rarity exponent.
-        seed: seed of the initial centroids.
-
-    Returns:
-        vectors (V, E), float32.
+        ranker: SNRM without hidden layers.
+        vectors: Word vectors (V, E), most frequent word first.
+        clusters: Settings of the initialisation.
+        seed: Seed of the initial centroids.
 
     Raises:
-        UsageError: not an SNRM, hidden layers, or more latent terms than words.
+        UsageError: If the network is no SNRM, has hidden layers, or has more latent terms than there are words.
     """
     if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
         raise UsageError("[clusters] initialises an snrm without hidden layers only; remove it from the recipe")
@@ -55,9 +52,7 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
     mean = vectors.mean(0, keepdims=True)
     mean_direction = _normalise_rows(mean)
     centred = vectors - mean
-    unit_vectors = _normalise_rows(
-        centred - (centred @ mean_direction.T) * mean_direction
-    )  # (V, E), orthogonal to the mean direction
+    unit_vectors = _normalise_rows(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
     centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, random_generator(seed, RandomStream.CENTROIDS))
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
@@ -70,20 +65,16 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
 def _spherical_k_means(
     unit_vectors: np.ndarray, weights: np.ndarray, cluster_count: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return unit centroids (number, E) of unit vectors (V, E), weighted by weights (V,)."""
-    probabilities = weights / weights.sum()
-    centroids = unit_vectors[rng.choice(len(unit_vectors), cluster_count, replace=False, p=probabilities)]
+    """Return unit centroids (cluster_count, E) of unit vectors (V, E) with weights (V,)."""
+    word_count, probabilities = len(unit_vectors), weights / weights.sum()
+    weights = weights.astype(unit_vectors.dtype)
+    centroids = unit_vectors[rng.choice(word_count, cluster_count, replace=False, p=probabilities)]
     for _ in range(KMEANS_ITERATIONS):
         nearest = (unit_vectors @ centroids.T).argmax(1)
-        sums = (
-            csr_matrix(
-                (weights.astype(unit_vectors.dtype), (nearest, np.arange(len(unit_vectors)))),
-                (cluster_count, len(unit_vectors)),
-            )
-            @ unit_vectors
-        )
+        membership = csr_matrix((weights, (nearest, np.arange(word_count))), (cluster_count, word_count))
+        sums = membership @ unit_vectors
         empty = np.linalg.norm(sums, axis=1) < EPSILON
-        sums[empty] = unit_vectors[rng.choice(len(unit_vectors), int(empty.sum()), replace=False, p=probabilities)]
+        sums[empty] = unit_vectors[rng.choice(word_count, int(empty.sum()), replace=False, p=probabilities)]
         centroids = _normalise_rows(sums)
     return centroids
 

@@ -24,13 +24,13 @@ TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchru
 class ProcessGroup(Protocol):
     """The training processes, as seen from one of them."""
 
-    rank: int  # rank; rank 0 validates and writes
+    rank: int  # rank 0 validates and writes
     world_size: int  # number of processes
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Seed dropout for a step; a single process does not reseed."""
 
-    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
+    def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
 
     def barrier(self) -> None:
@@ -45,10 +45,10 @@ class SingleProcess(ProcessGroup):
     def seed_dropout(self, seed: int, step: int) -> None:
         pass
 
-    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
+    def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         total = 0.0
-        for micro_batch in np.split(rows, range(micro, len(rows), micro)):
-            loss = task.loss(network, micro_batch, rows)
+        for micro_batch in np.split(batch, range(micro_batch_size, len(batch), micro_batch_size)):
+            loss = task.loss(network, micro_batch, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # untyped in torch
             total += loss.item()
         return total
@@ -67,25 +67,25 @@ class DistributedProcesses(ProcessGroup):
     """
 
     def __init__(self) -> None:
-        """Read rank and world size from the process group."""
         self.rank, self.world_size = distributed.get_rank(), distributed.get_world_size()
         self._ddp: DistributedDataParallel | None = None
-        self._last_reduce: distributed.Work | None = None  # kept alive: see `leave`
+        self._last_reduce: distributed.Work | None = None  # kept alive: see `close`
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Seed from seed, step and rank, so no random state is saved."""
         torch.manual_seed(int(random_generator(seed, RandomStream.DROPOUT, step, self.rank).integers(2**63)))
 
-    def backward(self, network: NetworkT, task: Task[NetworkT], rows: np.ndarray, micro: int) -> float:
+    def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         if self._ddp is None:
             self._ddp = _wrap_ddp(_LossModule(network, task))
-        local_batch = np.array_split(rows, self.world_size)[self.rank]
+        local_batch = np.array_split(batch, self.world_size)[self.rank]
         scale = self.world_size if len(local_batch) else 0  # DDP averages gradients
-        local_batch = local_batch if len(local_batch) else rows[:1]  # every rank must take part in every batch
-        micro_batches, local_loss = np.split(local_batch, range(micro, len(local_batch), micro)), 0.0
+        local_batch = local_batch if len(local_batch) else batch[:1]  # every rank must take part in every batch
+        micro_batches = np.split(local_batch, range(micro_batch_size, len(local_batch), micro_batch_size))
+        local_loss = 0.0
         for micro_batch in micro_batches:
             with nullcontext() if micro_batch is micro_batches[-1] else self._ddp.no_sync():
-                loss = self._ddp(micro_batch, rows, scale)
+                loss = self._ddp(micro_batch, batch, scale)
                 loss.backward()
             local_loss += loss.item()
         total = torch.tensor(local_loss, dtype=torch.float64)
@@ -114,8 +114,8 @@ class _LossModule(nn.Module):
         super().__init__()
         self.network, self._task = network, task
 
-    def forward(self, part: np.ndarray, rows: np.ndarray, scale: int) -> Tensor:
-        return scale * self._task.loss(self.network, part, rows)
+    def forward(self, micro_batch: np.ndarray, batch: np.ndarray, scale: int) -> Tensor:
+        return scale * self._task.loss(self.network, micro_batch, batch)
 
 
 def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
@@ -128,8 +128,7 @@ def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join torchrun's process group, one GPU per process; without torchrun yield a single process.
 
-    Raises:
-        UsageError: more processes than GPUs.
+    Raises UsageError: more processes than GPUs.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield SINGLE_PROCESS

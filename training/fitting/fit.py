@@ -22,17 +22,14 @@ from training.cards import render_card
 from training.data.work_directory import json_hash
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.initialisation import build_network
-from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import Recipe
-from training.fitting.schedule import Schedule
-from training.fitting.task import Task
-from training.fitting.trainable import TrainableNetwork
-from training.fitting.training_loop import train
-from training.fitting.training_state import STATE_FILE, TrainingState
+from training.fitting.task import Task, TrainableNetwork
+from training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, train
 
 log = logging.getLogger(__name__)
 
 BEST_DIR = "best"  # subdirectory with the selected network so far
+Metrics = dict[str, dict[str, float]]  # by name of a baseline
 
 
 def fit(
@@ -50,20 +47,20 @@ def fit(
     A stopped run resumes after its last validation and ends with the same bytes. A complete checkpoint is skipped.
 
     Args:
-        name: name of recipe and run; `work`/fit/`name` holds state, log, curve and best network.
-        recipe: the recipe.
-        work: working directory with prepared data.
-        vectors: folder of the word vectors.
-        checkpoint_dir: checkpoint directory, written at the end.
-        device: where to compute.
-        restart: discard an earlier run of this name.
-        processes: training processes; rank 0 validates and writes.
+        name: Name of recipe and run; `work`/fit/`name` holds state, log, curve and best network.
+        recipe: Recipe.
+        work: Working directory with prepared data.
+        vectors: Directory of the word vectors.
+        checkpoint_dir: Checkpoint directory, written at the end.
+        device: Device to train on.
+        restart: Discard an earlier run of this name.
+        processes: Training processes; rank 0 validates and writes.
 
     Raises:
-        InputError: data are not prepared.
-        UsageError: vectors do not fit, or an earlier run used another recipe.
-        TrainingError: the loss is not finite, or the network scores all documents alike.
-        OutputError: the checkpoint cannot be written; the last good one remains.
+        InputError: If data are not prepared.
+        UsageError: If the vectors do not fit, or an earlier run used another recipe.
+        TrainingError: If the loss is not finite, or the network scores all documents alike.
+        OutputError: If the checkpoint cannot be written; the last good one remains.
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
         raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
@@ -78,29 +75,24 @@ def fit(
         "machine": f"{platform.machine()} {device.type}" + (f" × {processes.world_size}" if processes.world_size > 1 else ""),
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
-    if trainee.has_trainable_parameters(recipe.training) and not recipe.task.is_trained_externally:
+    if trainee.has_trainable_parameters(recipe.training.epochs) and not recipe.task.is_trained_externally:
         _train(run, work / "fit" / name, device, restart, processes)
         return
     if processes.world_size > 1:
         raise UsageError(f"{name}: nothing is trained in this process; run it without torchrun")
     recipe.task.load_weights(recipe, trainee.network, work, device)
-    run.finish(trainee.network, 0, float(recipe.training.epochs), _log_baselines(task), [])
+    run.finish(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What is trained, on which examples, and the checkpoint to write."""
+    """A network, its task, and the checkpoint to write."""
 
     recipe: Recipe
     trainee: TrainableNetwork[Any, Any]
     task: Task[Any]
     provenance: dict[str, Any]
     checkpoint_dir: Path
-
-    @property
-    def curve(self) -> LearningCurve:
-        """Return the learning curve of the task."""
-        return self.recipe.task.curve
 
     def is_complete(self) -> bool:
         """Return whether the checkpoint is undamaged and was built from exactly this provenance."""
@@ -113,46 +105,34 @@ class _Run:
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a checkpoint with its card."""
-        trainee, task = self.trainee, self.task
-        text = render_card(
-            "network",
-            provenance=self.provenance,
-            metrics=metrics,
-            data=task.data_description,
-            description=task.metrics_description,
-        )
-        save_network(
-            directory, trainee.checkpoint_format, network, trainee.reader, metrics, self.provenance, text, trainee.pretrained
-        )
+        trainee, provenance = self.trainee, self.provenance
+        descriptions = {"data": self.task.data_description, "description": self.task.metrics_description}
+        card = render_card("network", provenance=provenance, metrics=metrics, **descriptions)
+        kind, reader = trainee.checkpoint_format, trainee.reader
+        save_network(directory, kind, network, reader, metrics, provenance, card, trainee.pretrained)
 
-    def finish(
-        self,
-        network: Network,
-        step: int,
-        epoch: float,
-        baselines: dict[str, dict[str, float]],
-        rows: list[dict[str, float]],
-    ) -> None:
+    def measure_baselines(self) -> Metrics:
+        """Measure the baselines of the task and log them."""
+        baselines = self.task.measure_baselines()
+        for name, metrics in baselines.items():
+            log.info("Baseline %s: %s", name, _format_metrics(metrics))
+        return baselines
+
+    def finish(self, network: Network, step: int, epoch: float, baselines: Metrics, log_rows: list[dict[str, float]]) -> None:
         """Write the final checkpoint with its validation metrics, baselines and log rows."""
-        curve, task = self.curve, self.task
+        curve, task = self.recipe.task.curve, self.task
         metrics = task.validate_final(network, step)
         sizes = {curve.validation_unit: task.validation_size, curve.epoch_key: epoch}
-        self.write(self.checkpoint_dir, network, {"validation": metrics, **sizes, **baselines, "log": rows})
-        texts = "".join(f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items())
-        log.info(
-            "%s: %s on %d %s%s",
-            self.checkpoint_dir,
-            _format_metrics(metrics),
-            task.validation_size,
-            curve.validation_unit,
-            texts,
-        )
+        self.write(self.checkpoint_dir, network, {"validation": metrics, **sizes, **baselines, "log": log_rows})
+        comparison = "".join(f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items())
+        items = f"{task.validation_size} {curve.validation_unit}"
+        log.info("%s: %s on %s%s", self.checkpoint_dir, _format_metrics(metrics), items, comparison)
 
 
 def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: ProcessGroup) -> None:
     """Train the network of a run, or resume, and write its best or last state as the final checkpoint."""
-    network, curve = run.trainee.network, run.curve
-    optimiser = run.trainee.build_optimiser(run.recipe.training, run.recipe.encoder)
+    network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
+    optimiser = run.trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     state, is_main_process = TrainingState(json_hash([run.provenance, run.task.file_hashes])), processes.rank == 0
     if is_main_process:
         create_directory(run_dir)
@@ -160,11 +140,11 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         if restart:
             (run_dir / STATE_FILE).unlink(missing_ok=True)
     processes.barrier()  # other ranks read these files
-    saved_state, schedule = state.load(run_dir), Schedule(run.recipe, run.task.train_size)
+    saved_state, schedule = state.load(run_dir), Schedule(recipe, run.task.train_size)
     if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_complete():
         log.info("%s: already complete, skipped", run.checkpoint_dir)
         return
-    baselines = _log_baselines(run.task) if is_main_process else {}
+    baselines = run.measure_baselines() if is_main_process else {}
     if saved_state:
         state.restore(saved_state, network, optimiser)
 
@@ -172,27 +152,15 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
     steps = track(remaining_steps, run_dir.name, "steps") if is_main_process else remaining_steps
     for row in train(network, optimiser, run.task, schedule, state, steps, processes):
         is_selected = curve.select(state.log_rows) is row
-        _log_validation(row, is_selected and not curve.keep_last)
+        metrics = _format_metrics({key: value for key, value in row.items() if key not in ("step", "epoch", "loss")})
+        suffix = " (best)" if is_selected and not curve.keep_last else ""
+        log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], metrics, suffix)
         if is_selected:  # writing rounds the weights; training continues unrounded
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
         best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
         run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
-
-
-def _log_validation(row: dict[str, float], is_best: bool) -> None:
-    metrics = {key: value for key, value in row.items() if key not in ("step", "epoch", "loss")}
-    suffix = " (best)" if is_best else ""
-    log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], _format_metrics(metrics), suffix)
-
-
-def _log_baselines(task: Task[Any]) -> dict[str, dict[str, float]]:
-    """Measure the baselines of a task and log them."""
-    baselines = task.measure_baselines()
-    for name, metrics in baselines.items():
-        log.info("Baseline %s: %s", name, _format_metrics(metrics))
-    return baselines
 
 
 def _format_metrics(values: dict[str, float]) -> str:

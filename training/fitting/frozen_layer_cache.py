@@ -34,29 +34,22 @@ class FrozenLayerCache(nn.Module):
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **unused: object
     ) -> Tensor:
-        """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding.
-
-        Args:
-            input_ids: word pieces.
-            token_type_ids: segment ids; default 0.
-            position_ids: default 0, 1, 2, …
-            unused: other arguments of BERT embeddings, unused.
-        """
+        """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding. Takes the arguments of BERT embeddings."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
         vectors = input_ids.new_zeros((*input_ids.shape, self._width), dtype=torch.float32)
         texts = torch.stack([input_ids, types, positions.expand_as(input_ids)], dim=1)  # (R, 3, T)
         for text_vectors, text in zip(vectors, texts, strict=True):
-            is_piece = text[0] != self._padding
-            text_vectors[is_piece] = self._encode(text[:, is_piece])
+            is_token = text[0] != self._padding
+            text_vectors[is_token] = self._encode(text[:, is_token])
         return vectors
 
-    def _encode(self, row: Tensor) -> Tensor:
-        """Encode a text given as ids, types and positions (3, T)."""
-        key = row.cpu().numpy().tobytes()
+    def _encode(self, text: Tensor) -> Tensor:
+        """Encode the ids, types and positions (3, T) of a text."""
+        key = text.cpu().numpy().tobytes()
         if key not in self._cache:
-            ids, types, positions = row[:, None]
-            with torch.no_grad(), torch.autocast(row.device.type, enabled=False):
+            ids, types, positions = text[:, None]
+            with torch.no_grad(), torch.autocast(text.device.type, enabled=False):
                 embeddings, *blocks = self.layers
                 vectors = embeddings(input_ids=ids, token_type_ids=types, position_ids=positions)
                 for block in blocks:

@@ -24,21 +24,21 @@ from training.data import word_vectors
 from training.data.work_directory import read_table_record
 from training.fitting.cluster_initialisation import initialise_from_clusters
 from training.fitting.recipe import Recipe, TaskSpec
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import TrainableNetwork
 
 
 def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
     """Build and initialise a network with the recipe's seed.
 
     Args:
-        recipe: the recipe.
-        vectors: folder of the word vectors.
-        checkpoints: folder of the checkpoints to initialise from.
+        recipe: Recipe.
+        vectors: Directory of the word vectors.
+        checkpoints: Directory of the checkpoints to initialise from.
 
     Raises:
-        InputError: no word vectors.
-        UsageError: vectors or sizes do not fit.
-        CheckpointError: encoder or initial checkpoint missing.
+        InputError: If there are no word vectors.
+        UsageError: If vectors or sizes do not fit.
+        CheckpointError: If encoder or initial checkpoint are missing.
     """
     torch.manual_seed(recipe.seed)
     return recipe.task.build_network(recipe, vectors, checkpoints)
@@ -60,9 +60,8 @@ def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
     try:
         return network_class(network_class.Config(**derived, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
-        raise UsageError(
-            f"cannot build {network_class.get_name()} from [network] {recipe.network} ({error}); change it"
-        ) from None
+        name = network_class.get_name()
+        raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); change it") from None
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tokeniser]:
@@ -81,9 +80,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
 def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, its vectors (V, E) and their provenance.
 
-    Raises:
-        InputError: no word vectors.
-        UsageError: vectors of surface tokens instead of normalised words, or the reverse.
+    Raises UsageError: vectors of surface tokens instead of normalised words, or the reverse.
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
     record = read_table_record(vectors).inputs
@@ -100,8 +97,7 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
     """Copy word vectors into the last rows of the embedding table, after padding and unknown.
 
-    Raises:
-        UsageError: other dimensions.
+    Raises UsageError: the dimensions differ.
     """
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
@@ -119,28 +115,21 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, pretrained.get_encoder_config(recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
-    network.load_state_dict(
-        {
-            **network.state_dict(),
-            **pretrained.load_encoder_weights(),
-            **(pretrained.load_pooler_weights() if network.has_pooler else {}),
-        }
-    )
+    weights = pretrained.load_encoder_weights() | (pretrained.load_pooler_weights() if network.has_pooler else {})
+    network.load_state_dict(network.state_dict() | weights)
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
         initial = load_checkpoint(checkpoints / recipe.encoder.init_from)
         if not isinstance(initial.network, BERTRanker):
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
         weights = {name: tensor for name, tensor in initial.network.state_dict().items() if name.startswith("encoder.")}
-        network.load_state_dict({**network.state_dict(), **weights})
+        network.load_state_dict(network.state_dict() | weights)
         source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
-        return TrainableNetwork(
-            ENRICHER_FORMAT, network, network.tokeniser_class.load(pretrained.folder, network.config), pretrained, source
-        )
+        reader = network.tokeniser_class.load(pretrained.folder, network.config)
+        return TrainableNetwork(ENRICHER_FORMAT, network, reader, pretrained, source)
     assert isinstance(network, Ranker)
-    return TrainableNetwork(
-        RANKER_FORMAT, network, WordPieceTokeniser.load(pretrained.folder, recipe.lengths), pretrained, source
-    )
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
+    return TrainableNetwork(RANKER_FORMAT, network, tokeniser, pretrained, source)

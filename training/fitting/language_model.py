@@ -32,21 +32,11 @@ class LanguageModel(TARGER):
     """A tagger's layers with one projection per direction, scored against output embeddings of all words."""
 
     def __init__(self, config: Any) -> None:
-        """Create the layers.
-
-        Raises:
-            ValueError: see TARGER.
-        """
         super().__init__(config)
         self.predict_next, self.predict_previous = (nn.Linear(config.hidden, config.dimensions) for _ in range(2))
         self.output_embedding = nn.Embedding(config.vocabulary, config.dimensions)
         self.output_bias = nn.Embedding(config.vocabulary, 1)
         nn.init.zeros_(self.output_bias.weight)
-
-    @torch.no_grad()
-    def initialise_output(self, vectors: Tensor) -> None:
-        """Initialise the output embeddings with vectors (V, E)."""
-        self.output_embedding.weight.copy_(vectors)
 
     def predictions(self, passages: Sequence[SurfacePassage]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first.
@@ -68,16 +58,15 @@ class LanguageModel(TARGER):
         """Return the mean negative log-likelihood by sampled softmax.
 
         Args:
-            predicted: (M, E), M ≥ 1.
-            targets: (M,) int64.
-            sample: (N,) int64, drawn with replacement.
-            log_expected_counts: (V,) log expected counts in the sample; corrects for the sampling distribution (Bengio and
+            predicted: Predicted vectors (M, E), M ≥ 1.
+            targets: Target ids (M,).
+            sample: Ids (N,) sampled with replacement.
+            log_expected_counts: Log expected counts (V,) in the sample, which correct for its distribution (Bengio and
                 Senécal 2003).
         """
         target_scores = (predicted * self.output_embedding(targets)).sum(1) + self.output_bias(targets).squeeze(1)  # (M,)
-        sample_scores = (
-            predicted @ self.output_embedding(sample).T + self.output_bias(sample).squeeze(1) - log_expected_counts[sample]
-        )  # (M, N)
+        bias = self.output_bias(sample).squeeze(1)
+        sample_scores = predicted @ self.output_embedding(sample).T + bias - log_expected_counts[sample]  # (M, N)
         sample_scores = sample_scores.masked_fill(sample == targets[:, None], -torch.inf)
         return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
@@ -102,7 +91,7 @@ class _ProbeRow(msgspec.Struct):
     likelihoods: list[float]
 
     def check_reproduced(self, file: Path, recomputed: _ProbeRow) -> None:
-        """Raise CheckpointError if the results differ."""
+        """Raise CheckpointError if the recomputed log-likelihoods differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         new, old = (torch.tensor(row.likelihoods) for row in (recomputed, self))

@@ -16,7 +16,7 @@ class LearningCurve:
 
     loss_label: str
     measures: tuple[str, str, str]
-    selection_metric: str  # selects the checkpoint, unless `keeps_last`
+    selection_metric: str  # selects the checkpoint, unless `keep_last`
     metric_label: str  # axis label of the metrics
     validation_unit: str  # unit of the validation items, plural
     keep_last: bool = False  # keep the last network, not the best
@@ -35,8 +35,8 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
     """Render the rows of a training log as PNG."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     panels = 3 if colours else 2
-    plot = new_figure(7, 3 * panels)
-    loss_axes, metric_axes, *sparsity_axes = plot.subplots(panels, 1, sharex=True)
+    figure = new_figure(7, 3 * panels)
+    loss_axes, metric_axes, *sparsity_axes = figure.subplots(panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     loss_axes.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
     loss_axes.set(title=title, ylabel=curve.loss_label)
@@ -45,9 +45,9 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
     for name, colour in zip(curve.measures, COLOURS, strict=True):
         metric_axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
     selected = curve.select(rows)
-    label = f"{curve.selection_metric}: {selected[curve.selection_metric]:.1f} at epoch {selected['epoch']:.2f}"
-    label = f"{'last' if curve.keep_last else 'best'} {label}"
-    metric_axes.plot(selected["epoch"], selected[curve.selection_metric], "o", color="blue", markersize=8, label=label)
+    metric, value = curve.selection_metric, selected[curve.selection_metric]
+    label = f"{'last' if curve.keep_last else 'best'} {metric}: {value:.1f} at epoch {selected['epoch']:.2f}"
+    metric_axes.plot(selected["epoch"], value, "o", color="blue", markersize=8, label=label)
     metric_axes.set(ylabel=curve.metric_label)
     for axes in sparsity_axes:
         for name, colour in colours.items():
@@ -55,8 +55,8 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
         axes.set(ylabel="zeros in latent vectors (%)")
         axes.legend(loc="best", frameon=False)
     (sparsity_axes or [metric_axes])[-1].set(xlabel="epoch")
-    legend = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
-    metric_axes.legend(**legend, frameon=False, columnspacing=1.2, handletextpad=0.4)
+    position = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+    metric_axes.legend(**position, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (loss_axes, metric_axes, *sparsity_axes):
         axes.grid(alpha=0.3)
-    return to_png(plot)
+    return to_png(figure)

@@ -55,35 +55,31 @@ class ListwiseTask(Task[Ranker]):
         tokeniser: Tokeniser,
         device: torch.device,
     ) -> None:
-        """Store training lists with their loss, and the validation table."""
-        self._lists, self._loss = lists, loss
-        self._train_pairs, self._validation, self._validation_pairs = (
-            encode_pairs(train, tokeniser),
-            validation,
-            encode_pairs(validation, tokeniser),
-        )
-        self._device = device
+        self._lists, self._loss, self._validation, self._device = lists, loss, validation, device
+        self._train_pairs, self._validation_pairs = encode_pairs(train, tokeniser), encode_pairs(validation, tokeniser)
         self.train_size, self.validation_size = len(lists.rows), len(validation[["data", "topic"]].drop_duplicates())
 
-    def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the batch loss.
-
-        Items are re-batched by length across lists to reduce padding.
-        """
-        labels, batch_labels = (torch.from_numpy(self._lists.labels[lists]).to(self._device) for lists in (part, rows))
-        items = self._lists.rows[part]
+    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+        """Return the micro-batch's contribution to the batch loss; items are batched by length across lists."""
+        labels, batch_labels = (torch.from_numpy(self._lists.labels[rows]).to(self._device) for rows in (micro_batch, batch))
+        items = self._lists.rows[micro_batch]
         item_rows = items[items >= 0]
         item_batches = batch_by_length(self._train_pairs.get_premise_lengths()[item_rows], items.shape[1])
-        outputs = torch.cat([ranker(*_take_pairs(self._train_pairs, item_rows[batch], self._device)) for batch in item_batches])
+        outputs = torch.cat([ranker(*self._training_pairs(item_rows[positions])) for positions in item_batches])
         inverse = torch.from_numpy(np.argsort(np.concatenate(item_batches))).to(self._device)
         scores = torch.zeros_like(labels).masked_scatter(labels >= 0, outputs[inverse])  # (b, n)
         return self._loss.weighted_sum(labels, scores) / self._loss.weight_count(batch_labels)
 
+    def _training_pairs(self, rows: np.ndarray) -> tuple[Tensor, ...]:
+        """Return some training pairs as ranker input."""
+        pairs = self._train_pairs
+        queries = pairs.queries.batch(pairs.query_rows[rows], self._device)
+        return *queries, *pairs.premises.batch(pairs.premise_rows[rows], self._device)
+
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure argument length."""
-        return {
-            LENGTH_BASELINE: mean_correlations(self._validation, self._validation["premise"].str.split().str.len().to_numpy())
-        }
+        lengths = self._validation["premise"].str.split().str.len().to_numpy()
+        return {LENGTH_BASELINE: mean_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
         """Measure Pearson, Spearman and Kendall correlations."""
@@ -95,24 +91,13 @@ class ListwiseTask(Task[Ranker]):
             raise dead_network_error(step)
         return mean_correlations(self._validation, scores)
 
-    def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Validate the selected network; the same topics selected it."""
-        return self.validate(ranker, step)
-
 
 def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
     """Encode topic and argument of each row."""
     codes, topics = pd.factorize(table["topic"])
-    queries, premises = (
-        [tokeniser.encode_query(text) for text in topics],
-        [tokeniser.encode_premise(text) for text in table["premise"]],
-    )
-    return TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), codes, np.arange(len(table)))
-
-
-def _take_pairs(pairs: TokenisedPairs, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return some pairs as ranker input."""
-    return *pairs.queries.batch(pairs.query_rows[rows], device), *pairs.premises.batch(pairs.premise_rows[rows], device)
+    queries = PaddedTexts.from_ids([tokeniser.encode_query(text) for text in topics])
+    premises = PaddedTexts.from_ids([tokeniser.encode_premise(text) for text in table["premise"]])
+    return TokenisedPairs(queries, premises, codes, np.arange(len(table)))
 
 
 def dense_ranks(scores: np.ndarray) -> np.ndarray:
@@ -143,12 +128,9 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
 
 
 def build_lists(table: pd.DataFrame, size: int, label_fn: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> TrainingLists:
-    """Cut all topics into lists of at most `size` items.
+    """Cut all topics of a table `data topic score` into lists of at most `size` items.
 
-    Args:
-        table: `data topic score`.
-        size: maximum list length.
-        label_fn: maps a topic's scores and the item numbers of a list to labels.
+    `label_fn` maps a topic's scores and the item numbers of a list to labels.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []

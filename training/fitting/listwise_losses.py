@@ -34,7 +34,7 @@ class ListwiseLoss:
         return self.weighted_sum(labels, scores) / self.weight_count(labels)
 
     def weighted_sum(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum, to be divided by `counted` of the batch."""
+        """Return the weighted sum, to be divided by `weight_count` of the batch."""
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def weight_count(self, labels: Tensor) -> Tensor:
@@ -42,21 +42,9 @@ class ListwiseLoss:
         return self.weights(labels).count_nonzero().clamp(min=1)
 
 
-def _each_item(labels: Tensor) -> Tensor:
-    return labels >= 0
-
-
-def _each_pair(labels: Tensor) -> Tensor:
+def _is_preference(labels: Tensor) -> Tensor:
     """Weight the pairs (B, n, n) whose first item is better."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
-
-
-def _each_list(labels: Tensor) -> Tensor:
-    return (labels >= 0).any(1)
-
-
-def _each_graded_list(labels: Tensor) -> Tensor:
-    return _label_sums(labels) > 0
 
 
 def _label_sums(labels: Tensor) -> Tensor:
@@ -67,10 +55,6 @@ def _label_sums(labels: Tensor) -> Tensor:
 def _pairwise_differences(scores: Tensor) -> Tensor:
     """Compute score differences (B, n, n), first item minus second."""
     return scores.unsqueeze(2) - scores.unsqueeze(1)
-
-
-def _squared_error(labels: Tensor, scores: Tensor) -> Tensor:
-    return (labels - scores).square()
 
 
 def _pairwise_hinge(labels: Tensor, scores: Tensor) -> Tensor:
@@ -98,9 +82,9 @@ def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
     Ties are broken at random on each call.
     """
     is_item = labels >= 0
-    tie_breaks = torch.rand(labels.shape).to(labels.device)  # drawn on the CPU, so equal on a GPU
+    tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU, so equal on a GPU
     is_worse, is_tied = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
-    # (B, n, n): items that remain when the first is drawn
+    # (B, n, n): items that remain when the first is selected
     remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
     remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only
     log_normaliser = scores.unsqueeze(1).expand_as(remaining).masked_fill(~remaining, -torch.inf).logsumexp(2)
@@ -123,13 +107,13 @@ def _dcg(gains: Tensor, ranks: Tensor) -> Tensor:
 
 
 LOSSES: dict[str, ListwiseLoss] = {
-    "mse": ListwiseLoss(_squared_error, _each_item),
-    "hinge": ListwiseLoss(_pairwise_hinge, _each_pair),
-    "logistic": ListwiseLoss(_pairwise_logistic, _each_pair),
+    "mse": ListwiseLoss(lambda labels, scores: (labels - scores).square(), lambda labels: labels >= 0),
+    "hinge": ListwiseLoss(_pairwise_hinge, _is_preference),
+    "logistic": ListwiseLoss(_pairwise_logistic, _is_preference),
     "softmax": ListwiseLoss(_softmax_cross_entropy, _label_sums),
-    "list_mle": ListwiseLoss(_list_mle, _each_list),
-    "approx_ndcg": ListwiseLoss(_approx_ndcg, _each_graded_list),
+    "list_mle": ListwiseLoss(_list_mle, lambda labels: (labels >= 0).any(1)),
+    "approx_ndcg": ListwiseLoss(_approx_ndcg, lambda labels: _label_sums(labels) > 0),
 }
 
 # MarginMSE, not in TF-Ranking (Hofstätter et al. 2020, eq. 4).
-MARGIN_MSE = ListwiseLoss(_squared_margin_error, _each_pair)
+MARGIN_MSE = ListwiseLoss(_squared_margin_error, _is_preference)

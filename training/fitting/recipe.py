@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import torch
@@ -13,14 +13,51 @@ from submission.models import enrichers, rankers
 from submission.models.network import Network
 from submission.text.tokenisers import MaxLengths
 from training.data.pairs import reproduce_pairs
+from training.data.word_vectors import VectorMethod
 from training.data.work_directory import read_table_record
 from training.fitting.cluster_initialisation import ClusterInitialisation
-from training.fitting.hyperparameters import EncoderSettings, NonNegativeInt, TrainingSettings
 from training.fitting.learning_curve import LearningCurve
-from training.fitting.task import Task
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import Task, TrainableNetwork
+
+MAX_FLOAT = 1e300  # rejects infinity and NaN
+PositiveInt = Annotated[int, Meta(ge=1)]
+NonNegativeInt = Annotated[int, Meta(ge=0)]
+PositiveFloat = Annotated[float, Meta(gt=0, lt=MAX_FLOAT)]
+NonNegativeFloat = Annotated[float, Meta(ge=0, lt=MAX_FLOAT)]
 
 PAIRWISE_ONLY = ("margin", "l1_weight", "validation_queries")  # training settings of [pairs] only
+
+
+class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pretrained encoder of a BERT network."""
+
+    name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
+    init_from: str = ""  # checkpoint in the same folder whose encoder is loaded (CEDR: vanilla_bert)
+    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, with the embeddings; -1: none
+    learning_rate: PositiveFloat = 2e-5
+    bfloat16: bool = False  # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
+
+
+class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Optimisation settings (Entezari 2020, table 4.1)."""
+
+    epochs: NonNegativeInt = 10  # 0: the network is not trained
+    max_steps: NonNegativeInt = 0  # upper bound on optimiser steps; 0: none
+    validations_per_epoch: PositiveInt = 8
+    learning_rate: PositiveFloat = 1e-3
+    warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0  # fraction of the steps with linear warm-up
+    linear_decay: bool = False  # linear decay of the learning rates to 0
+    margin: NonNegativeFloat = 1.0
+    l1_weight: NonNegativeFloat = 0.0  # weight of the L1 norm of latent vectors (SNRM)
+    batch_size: PositiveInt = 32  # examples per optimiser step
+    micro_batch_size: PositiveInt = 32  # examples per forward pass
+    validation_queries: NonNegativeInt = 0  # size of the query sample that selects the checkpoint; 0: all
+
+    def __post_init__(self) -> None:
+        """Raise ValueError unless the batch size is a multiple of the micro-batch size."""
+        if self.batch_size % self.micro_batch_size:
+            sizes = f"training.batch_size ({self.batch_size}) must be a multiple of training.micro_batch_size"
+            raise ValueError(f"{sizes} ({self.micro_batch_size})")
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -28,7 +65,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     ranker: str | None = None  # exactly one of ranker and enricher
     enricher: str | None = None
-    seed: Annotated[int, Meta(ge=0)] = 0
+    seed: NonNegativeInt = 0
     max_terms: NonNegativeInt = 0  # vocabulary size: most frequent words; 0: all
     network: dict[str, Any] = {}  # fields of the network's Config
     lengths: MaxLengths = MaxLengths()
@@ -50,11 +87,11 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     curve: ClassVar[LearningCurve]
-    is_trained_externally: ClassVar[bool] = False  # weights come from `teach`; nothing is trained
+    is_trained_externally: ClassVar[bool] = False  # weights come from `load_weights`; nothing is trained
     supported_networks: ClassVar[tuple[str, ...]] = ()  # trainable networks; empty: all rankers
 
     @property
-    def surface_vectors(self) -> Literal["word2vec", "fasttext"] | None:
+    def surface_vectors(self) -> VectorMethod | None:
         """Return the vector method for surface tokens; None: normalised words."""
         return None
 
@@ -71,9 +108,8 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Raise ValueError if the task cannot train the recipe's network."""
         name, table = recipe.ranker or recipe.enricher, f"[{self.table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
-            raise ValueError(
-                f"{table} supports {' or '.join(self.supported_networks)}, not {name}; change the network or the task table"
-            )
+            networks = " or ".join(self.supported_networks)
+            raise ValueError(f"{table} supports {networks}, not {name}; change the network or the task table")
         if not self.supported_networks and recipe.ranker is None:
             raise ValueError(f"{table} supports rankers, but {name} is an enricher; change the network or the task table")
         for key in PAIRWISE_ONLY:
@@ -93,40 +129,36 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return recipe.encoder.init_from
 
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
-        """Build and initialise the network; see `network.build`."""
+        """Build and initialise the network; see `initialisation.build_network`."""
         raise NotImplementedError
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
-        """Load the examples from a working directory.
-
-        Raises:
-            InputError: the examples are missing or damaged.
-        """
+        """Load the examples from a working directory. Raises InputError: they are missing, damaged or too few."""
         raise NotImplementedError
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Load externally trained weights if `teaches`."""
+        """Load externally trained weights if `is_trained_externally`."""
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError, naming the command, if the examples are missing; by default the tables of the corpus."""
         read_table_record(work)
 
-    def prepare_again(self, data_dir: Path, work: Path, provenance: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the examples of a stored checkpoint again, for `reproduce`; by default the tables of the corpus.
 
         Args:
-            data_dir: corpus or published data sets.
-            work: working directory.
-            provenance: `training_data` of the stored checkpoint's provenance.
+            data_dir: Corpus or published data sets.
+            work: Working directory.
+            training_data: Origin of the examples according to the stored checkpoint.
 
         Returns:
             SHA-256 by data file name.
 
         Raises:
-            UsageError: the data cannot be rebuilt from one directory.
-            InputError: the data are missing or malformed.
+            UsageError: If the data cannot be rebuilt from one directory.
+            InputError: If the data are missing or malformed.
         """
-        return reproduce_pairs(data_dir, work, provenance)
+        return reproduce_pairs(data_dir, work, training_data)
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):
@@ -145,7 +177,7 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
         return self.task.initial_checkpoint(self)
 
     def to_provenance(self) -> dict[str, Any]:
-        """Return the recipe for the provenance, without unset fields."""
+        """Return the recipe for the provenance, without unset fields; a note comes last."""
         values = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
         note = {"note": values.pop("note")} if "note" in values else {}
         del values["task"]

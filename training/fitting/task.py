@@ -1,14 +1,18 @@
-"""Interface of training tasks: examples, loss and validation."""
+"""A training task, with examples and validation, and the network that it trains, with reader and optimiser."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from submission.errors import TrainingError
+from submission.errors import TrainingError, UsageError
+from submission.inference.checkpoint_io import CheckpointFormat, TokeniserT
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
 
 NetworkT = TypeVar("NetworkT", bound=Network)
@@ -18,7 +22,7 @@ class Task(ABC, Generic[NetworkT]):
     """Numbered examples with a loss, and separate validation data."""
 
     data_description: str  # origin, licence and labelling, for the card
-    metrics_description: ClassVar[str]  # what the metrics measure, for the card
+    metrics_description: ClassVar[str]  # definition of the metrics, for the card
     train_size: int  # examples per epoch
     validation_size: int  # validation items
     training_data: dict[str, Any]  # origin of the examples, for the provenance
@@ -26,13 +30,7 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the batch loss.
-
-        Args:
-            network: the network.
-            micro_batch: example rows computed together.
-            batch: all example rows of the batch.
-        """
+        """Return the contribution of a micro-batch of example rows to the loss of its batch."""
 
     @abstractmethod
     def measure_baselines(self) -> dict[str, dict[str, float]]:
@@ -40,11 +38,7 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Validate during training.
-
-        Raises:
-            TrainingError: the network is dead or diverged.
-        """
+        """Validate during training. Raises TrainingError: the network is dead or diverged."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
         """Validate the selected network on all validation data; by default the data that selected it."""
@@ -62,3 +56,69 @@ def dead_network_error(step: int) -> TrainingError:
         f"step {step}: all validation scores are equal; lower training.learning_rate or check the inputs "
         "(saturated layers, word vectors)"
     )
+
+
+@dataclass(frozen=True)
+class TrainableNetwork(Generic[NetworkT, TokeniserT]):
+    """A network to train, and the reader that converts texts to its input."""
+
+    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]
+    network: NetworkT
+    reader: TokeniserT
+    pretrained: PretrainedEncoder | None  # BERT networks only
+    provenance: dict[str, Any]  # vectors or encoder
+
+    def has_trainable_parameters(self, epochs: int) -> bool:
+        """Return whether any parameter is trainable. Raises UsageError: the recipe's epochs contradict it."""
+        is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
+        if is_trainable and not epochs:
+            raise UsageError(
+                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
+            )
+        if epochs and not is_trainable:
+            raise UsageError(f"training.epochs is {epochs} but all parameters are frozen; set it to 0")
+        return is_trainable
+
+    def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
+        """Create the optimiser, with a learning rate of its own for the pretrained encoder."""
+        trainable = {name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad}
+        encoder = [parameter for name, parameter in trainable.items() if name.startswith("encoder.")]
+        head = [parameter for name, parameter in trainable.items() if not name.startswith("encoder.")]
+        groups = [(head, learning_rate), (encoder, encoder_learning_rate)]
+        return LazyAdam([{"params": parameters, "lr": rate, "initial_lr": rate} for parameters, rate in groups if parameters])
+
+
+class LazyAdam(torch.optim.Adam):
+    """Adam that updates only the rows with a gradient if the gradient is sparse (`nn.Embedding(sparse=True)`).
+
+    Rows with a gradient are updated as by Adam, with the global step count. Other rows and their moments stay unchanged,
+    whereas Adam would decay the moments and keep updating. Dense gradients use torch's Adam.
+    torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
+    1e-8 / 0.03, too large for a word's gradient.
+    """
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]  # without torch's closure
+        """Update all parameters; sparse gradients are consumed."""
+        for param_group in self.param_groups:
+            for parameter in param_group["params"]:
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    self._update_rows(parameter, param_group)
+                    parameter.grad = None  # super().step() skips it
+        super().step()
+
+    def _update_rows(self, parameter: Tensor, param_group: dict[str, Any]) -> None:
+        gradient = parameter.grad.coalesce()  # type: ignore[union-attr]  # sums over occurrences and micro-batches
+        rows, values = gradient.indices()[0], gradient.values()  # (R,) and (R, E)
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        state["step"] += 1
+        moments = []
+        for name, value, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), param_group["betas"], strict=True):
+            moment = state[name].index_select(0, rows).lerp_(value, 1 - beta)  # (R, E)
+            state[name].index_copy_(0, rows, moment)
+            moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
+        mean, square = moments
+        parameter.index_add_(0, rows, mean.div_(square.sqrt_().add_(param_group["eps"])), alpha=-param_group["lr"])

@@ -1,16 +1,129 @@
-"""Train a network with Adam and validate several times per epoch."""
+"""Train a network step by step: the schedule, the state that a stopped run resumes from, and the loop."""
 
 from __future__ import annotations
 
+import io
+import json
+import logging
+import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from submission.errors import InputError, UsageError
+from submission.models.network import Network
+from submission.storage.atomic_files import write_atomic
+from training.data.seeds import RandomStream, random_generator
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
-from training.fitting.schedule import Schedule
+from training.fitting.learning_curve import LearningCurve, plot
+from training.fitting.recipe import Recipe
 from training.fitting.task import NetworkT, Task, divergence_error
-from training.fitting.training_state import TrainingState
+
+log = logging.getLogger(__name__)
+
+STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Batches, learning rates and validation steps: a function of recipe and example count, without state."""
+
+    recipe: Recipe
+    example_count: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Return the steps per epoch."""
+        return -(-self.example_count // self.recipe.training.batch_size)
+
+    @property
+    def total_steps(self) -> int:
+        """Return the total number of steps."""
+        max_steps = self.steps_per_epoch * self.recipe.training.epochs
+        return min(max_steps, self.recipe.training.max_steps or max_steps)
+
+    def batch(self, step: int) -> np.ndarray:
+        """Return the example rows (B,) of a step."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        size = self.recipe.training.batch_size
+        return _epoch_order(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
+
+    def learning_rate_factor(self, step: int) -> float:
+        """Return the factor of all learning rates at a step."""
+        training = self.recipe.training
+        if step < training.warmup_fraction * self.total_steps:
+            return (step + 1) / (training.warmup_fraction * self.total_steps)
+        return 1 - step / self.total_steps if training.linear_decay else 1.0
+
+    def is_validation_step(self, step: int) -> bool:
+        """Return whether validation follows a step."""
+        validations = self.recipe.training.validations_per_epoch
+        validation_steps = {round(self.steps_per_epoch * (index + 1) / validations) for index in range(validations)}
+        return step % self.steps_per_epoch + 1 in validation_steps or step + 1 == self.total_steps
+
+
+@lru_cache(maxsize=1)
+def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
+    return random_generator(seed, RandomStream.EPOCH_ORDER, epoch).permutation(size)
+
+
+@dataclass
+class TrainingState:
+    """Progress of a run, saved with weights, optimiser and random states."""
+
+    fingerprint: str  # hash of everything the run depends on
+    step: int = 0
+    losses: list[float] = field(default_factory=list)  # since the last validation
+    log_rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
+
+    def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: LearningCurve) -> None:
+        """Write state, log and learning curve. Raises OutputError."""
+        cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+        content = {
+            "state": asdict(self),
+            "network": network.state_dict(),
+            "optimiser": optimiser.state_dict(),
+            "random": {"cpu": torch.get_rng_state(), "cuda": cuda},
+        }
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_atomic(run_dir / LOG_FILE, "".join(json.dumps(row) + "\n" for row in self.log_rows))
+        write_atomic(run_dir / CURVE_FILE, plot(network.get_name(), curve, self.log_rows))
+        write_atomic(run_dir / STATE_FILE, buffer.getvalue())
+
+    def load(self, run_dir: Path) -> dict[str, Any] | None:
+        """Load the saved state of a run, or None.
+
+        Raises:
+            InputError: The state is damaged.
+            UsageError: The state belongs to another run.
+        """
+        path = run_dir / STATE_FILE
+        if not path.exists():
+            return None
+        try:
+            content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+            state, _ = TrainingState(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+            raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
+        if state.fingerprint != self.fingerprint:
+            raise UsageError(f"{path}: saved by a run with another recipe, tables or vectors; pass --restart to discard it")
+        return content
+
+    def restore(self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
+        """Restore a saved run, including random states; nothing may draw random numbers before the next step."""
+        network.load_state_dict(content["network"])
+        optimiser.load_state_dict(content["optimiser"])
+        torch.set_rng_state(content["random"]["cpu"])
+        if content["random"]["cuda"]:
+            torch.cuda.set_rng_state_all(content["random"]["cuda"])
+        self.__dict__.update(content["state"])
+        log.info("Resuming at step %d", self.step)
 
 
 def train(
@@ -22,22 +135,10 @@ def train(
     steps: Iterable[int],
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> Iterator[dict[str, float]]:
-    """Train a network and yield after each validation.
+    """Train a network for the remaining `steps`, updating `state`; yield the log row of each validation.
 
-    Args:
-        network: on the task's device.
-        optimiser: parameter groups need `initial_lr`.
-        task: examples and loss.
-        schedule: batches, learning rate and validation steps.
-        state: updated in place.
-        steps: remaining steps.
-        processes: rank 0 validates.
-
-    Yields:
-        The log row of each validation.
-
-    Raises:
-        TrainingError: the loss is not finite, or the network scores everything alike.
+    The optimiser's parameter groups need `initial_lr`. Raises TrainingError: the loss is not finite, or the network scores
+    everything alike.
     """
     network.train()
     for step in steps:
@@ -64,12 +165,12 @@ def take_step(
     network: NetworkT,
     optimiser: torch.optim.Optimizer,
     task: Task[NetworkT],
-    rows: np.ndarray,
+    batch: np.ndarray,
     micro_batch_size: int,
     processes: ProcessGroup = SINGLE_PROCESS,
 ) -> float:
-    """Take one optimiser step over a batch (B,) in micro-batches; return the loss."""
-    loss = processes.backward(network, task, rows, micro_batch_size)
+    """Take one optimiser step over a batch of example rows (B,) in micro-batches; return the loss."""
+    loss = processes.backward(network, task, batch, micro_batch_size)
     optimiser.step()
     optimiser.zero_grad()
     return loss

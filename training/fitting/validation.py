@@ -31,8 +31,8 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
     AP divides by the 5 positives; nDCG uses binary gains.
 
     Args:
-        scores: (V, 105), the 5 positives first.
-        tie_order: (V, 105), orders equal scores, ascending.
+        scores: Scores (V, 105), the 5 positives first.
+        tie_order: Order (V, 105) of equal scores, ascending.
     """
     order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
     hits = order < POSITIVES  # (V, 20)
@@ -50,7 +50,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Measure some queries; also return whether the scores of every query are all tied (a dead network)."""
+    """Measure some queries; also return whether all scores of every query are tied (a dead network)."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -73,9 +73,8 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
     def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
         candidates = queries.candidates[query_rows]
-        pairs = TokenisedPairs(
-            queries.queries, queries.premises, np.repeat(query_rows, candidates.shape[1]), candidates.ravel()
-        )
+        rows = np.repeat(query_rows, candidates.shape[1])
+        pairs = TokenisedPairs(queries.queries, queries.premises, rows, candidates.ravel())
         with evaluation_mode(ranker):
             return score_pairs(ranker, pairs, device).reshape(candidates.shape)
 
@@ -84,7 +83,7 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
 def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
     """Return a scorer by the cosine of the untrained encoder's mean vectors (baseline of BERT networks)."""
-    from submission.models.rankers.sbert import SBERT  # imports take seconds
+    from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))
     sbert.load_state_dict(pretrained.load_encoder_weights())
@@ -107,14 +106,8 @@ def full_collection_metrics(
 ) -> dict[str, float]:
     """Measure recall@100 and nDCG@10 against all premises, in percent, averaged over queries.
 
-    A query's 5 positives are relevant. Ties rank below the others.
-
-    Args:
-        ranker: retrieves premises with a positive dot product.
-        queries: validation queries with their premises.
-        query_rows: rows of the queries to measure.
-        training_premises: training premises, searched together with the validation premises.
-        device: device of the ranker.
+    The ranker retrieves premises of validation and training with a positive dot product. A query's 5 positives are relevant;
+    in a tie they rank last.
     """
     with evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)

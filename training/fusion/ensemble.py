@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 # Candidates used in the fit: a query's positives and the first negative of each.
 FIT_CANDIDATES = np.concatenate([np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]])
-QUERIES_PER_BATCH = 10  # queries
+QUERIES_PER_BATCH = 10
 LABELS = np.repeat([1.0, 0.0], POSITIVES)
 
 
@@ -42,13 +42,12 @@ def fit_ensemble(
 ) -> RegressionEnsemble:
     """Fit an ensemble's regression on validation pairs and save its checkpoint.
 
-    The metrics contain MAP, MRR and nDCG over all candidates of the validation queries, per member and cross-validated for the
-    regression.
+    The metrics are MRR, MAP and nDCG over all candidates of the validation queries, cross-validated, and each member's MAP.
 
     Args:
         system: Ensemble system whose members are networks.
         work: Working directory prepared by `prepare pairs`.
-        checkpoints: The members' checkpoints.
+        checkpoints: Checkpoints of the members.
         output: Checkpoint directory of the regression.
         device: Device to compute on.
         non_negative: Constrain the weights to be non-negative.
@@ -57,7 +56,6 @@ def fit_ensemble(
         UsageError: If the system is no ensemble or a member cannot score text pairs.
         CheckpointError: If members have no checkpoint.
         InputError: If the working directory is not prepared.
-        OutputError: If a file cannot be written.
     """
     stage = system.stage
     if not isinstance(stage, EnsembleStage):
@@ -95,33 +93,32 @@ def _score_validation(
         ties = queries.tie_order[queries.candidates]
         score = ranker_scorer(checkpoint.network.to(device), device)
         batches = np.split(np.arange(len(ties)), range(QUERIES_PER_BATCH, len(ties), QUERIES_PER_BATCH))
-        scores[name] = np.concatenate(
-            [score(queries, batch) for batch in track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")]
-        )
+        tracked = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
+        scores[name] = np.concatenate([score(queries, batch) for batch in tracked])
         log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, candidate_metrics(scores[name], ties)["MAP@20"])
     return scores, ties
 
 
 def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
     """Compute cross-validated regression scores (queries, 105)."""
-    fold_of = assign_folds(len(next(iter(scores.values()))))
-    fold_scores = np.empty(next(iter(scores.values())).shape)
+    held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
+    fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
+    fold_of = assign_folds(len(held_out_scores))
     for fold in np.unique(fold_of):
         in_fold = fold_of == fold
-        regression, _ = fit_regression(
-            {name: values[~in_fold] for name, values in scores.items()}, {name: {} for name in scores}, non_negative
-        )
-        fold_scores[in_fold] = regression.score({name: values[in_fold] for name, values in scores.items()})
-    return fold_scores
+        train_scores = {name: values[~in_fold] for name, values in scores.items()}
+        regression, _ = fit_regression(train_scores, fingerprints, non_negative)
+        held_out_scores[in_fold] = regression.score({name: values[in_fold] for name, values in scores.items()})
+    return held_out_scores
 
 
 def fit_regression(
     scores: Mapping[str, np.ndarray], fingerprints: Mapping[str, dict[str, str]], non_negative: bool = False
 ) -> tuple[RegressionEnsemble, dict[str, Any]]:
-    """Fit the regression and return it with its metrics.
+    """Fit the regression to ten candidates per query; return it with its metrics.
 
     Args:
-        scores: Scores (queries, 105) by member, positives first; the fit uses ten candidates per query.
+        scores: Scores (queries, 105) by member, positives first.
         fingerprints: Checkpoint fingerprints by member.
         non_negative: Constrain the weights to be non-negative.
     """
@@ -139,21 +136,8 @@ def fit_regression(
 def save_regression(
     directory: Path, regression: RegressionEnsemble, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> None:
-    """Save a regression's checkpoint atomically.
-
-    Raises:
-        OutputError: If a file cannot be written.
-    """
-    contents = {
-        CONFIG: encode_json(msgspec.to_builtins(regression)),
-        METRICS: encode_json(metrics),
-        CARD: render_card(
-            "regression",
-            name=directory.name,
-            regression=regression,
-            metrics=metrics,
-            provenance=provenance,
-            data=ARGS_ME_CREDIT,
-        ).encode(),
-    }
-    write_with_provenance(directory, contents, provenance)
+    """Save a regression's checkpoint atomically. Raises OutputError."""
+    values = {"name": directory.name, "regression": regression, "metrics": metrics, "provenance": provenance}
+    card = render_card("regression", **values, data=ARGS_ME_CREDIT).encode()
+    config = encode_json(msgspec.to_builtins(regression))
+    write_with_provenance(directory, {CONFIG: config, METRICS: encode_json(metrics), CARD: card}, provenance)

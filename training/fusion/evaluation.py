@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -36,7 +36,7 @@ class Variant(NamedTuple):
     """A feature subset and learner, cross-validated once."""
 
     features: tuple[str, ...]
-    repetition: int = 0  # seed offset of folds and unjudged samples; 0: the fusion's own
+    repetition: int = 0  # seed offset of folds and unjudged samples
     learner: str = RIDGE
 
 
@@ -44,19 +44,16 @@ class FusionEvaluation:
     """Features of the pools and cross-validated results of fusions fitted to them."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
-        """Load or compute the features."""
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
-        self.stage = LearnedFusionStage(
-            tuple((member, FUSION_CANDIDATES[member]) for member in sorted({*recipe.members, *recipe.candidates})), name
-        )
+        members = sorted({*recipe.members, *recipe.candidates})
+        self.stage = LearnedFusionStage(tuple((member, FUSION_CANDIDATES[member]) for member in members), name)
         self.fingerprints = self.stage.get_member_checkpoints(execution.checkpoints)
-        first = next(iter(qrels.values()))
-        self.topics = topics_with_relevant(first).tolist()
+        self.topics = topics_with_relevant(next(iter(qrels.values()))).tolist()
         self.folds = self._folds(seed=0)
-        features, self.table = self._load_or_compute_features(self._zero_weights([*recipe.feature_names, *recipe.candidates]))
+        features_key, self.table = self._load_or_compute_features([*recipe.feature_names, *recipe.candidates])
 
         hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()]
-        self.cache_key = features, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
+        self.cache_key = features_key, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
 
     @property
     def ridge_learner(self) -> partial[RidgeModel]:
@@ -70,18 +67,12 @@ class FusionEvaluation:
         return LabelledPool(table, list(self.qrels.values()), fit)
 
     def cross_validated_scores(self, variant: Variant, unjudged: int | None = None) -> pd.DataFrame:
-        """Return cross-validated scores `qid docno score` of a variant.
-
-        Args:
-            variant: Variant of the fusion.
-            unjudged: Unjudged documents per topic labelled 0; None: the recipe's setting.
-        """
-        settings = self.recipe.fit
-        unjudged = settings.unjudged_per_topic if unjudged is None else unjudged
-        fit = msgspec.structs.replace(settings, seed=settings.seed + variant.repetition, unjudged_per_topic=unjudged)
-        return self.labelled_pool(variant.features, fit).cross_validated_scores(
-            self._learner(variant.learner), self._folds(variant.repetition)
-        )
+        """Return cross-validated scores `qid docno score` of a variant, if `unjudged` documents per topic are labelled 0."""
+        fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
+        if unjudged is not None:
+            fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged)
+        pool = self.labelled_pool(variant.features, fit)
+        return pool.cross_validated_scores(self._learner(variant.learner), self._folds(variant.repetition))
 
     def compared_runs(self) -> dict[str, pd.DataFrame]:
         """Return the compared runs: the fusion, the fusion fitted to judged documents only, and the baselines."""
@@ -93,27 +84,25 @@ class FusionEvaluation:
         return fusions | {name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()}
 
     def evaluate_variants(self) -> dict[str, dict[str, pd.DataFrame]]:
-        """Evaluate all variants per topic (HEADLINES only); results are cached.
+        """Evaluate all variants per topic by the headline measures; results are cached.
 
         Returns:
             By table and row: `ablation` (the fusion, and without each feature unless no candidate source remains);
             `ablation_repeated` (the same, mean over REPETITIONS); `candidates` (the fusion, and with each candidate member);
             `learners` (ridge first).
         """
-        features, draws = self.recipe.feature_names, range(1, REPETITIONS + 1)
-        leave_one_out = {feature: self._variant(name for name in features if name != feature) for feature in features}
-        ablations = {self.name: self.full_variant}
-        ablations |= {name: variant for name, variant in leave_one_out.items() if self._has_candidate_source(variant.features)}
+        full, features, draws = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
+        ablations = {self.name: full}
+        for feature in features:
+            remaining = tuple(name for name in features if name != feature)
+            if any(self.recipe.members.get(name) for name in remaining):  # they retrieve documents
+                ablations[feature] = Variant(remaining)
+        extensions = {self.name: full} | {name: Variant((*features, name)) for name in self.recipe.candidates}
         tables = {
             "ablation": {name: [variant] for name, variant in ablations.items()},
-            "ablation_repeated": {
-                name: [variant._replace(repetition=draw) for draw in draws] for name, variant in ablations.items()
-            },
-            "candidates": {
-                self.name: [self.full_variant],
-                **{name: [self._variant([*features, name])] for name in self.recipe.candidates},
-            },
-            "learners": {name: [self.full_variant._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
+            "ablation_repeated": {name: [variant._replace(repetition=n) for n in draws] for name, variant in ablations.items()},
+            "candidates": {name: [variant] for name, variant in extensions.items()},
+            "learners": {name: [full._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
         }
         variants = dict.fromkeys(variant for rows in tables.values() for group in rows.values() for variant in group)
         results = run_experiment(VariantExperiment(self), list(variants), self.execution.working_directory.directory)
@@ -141,14 +130,7 @@ class FusionEvaluation:
     @property
     def full_variant(self) -> Variant:
         """The fusion with all its features."""
-        return self._variant(self.recipe.feature_names)
-
-    def _variant(self, features: Iterable[str]) -> Variant:
-        return Variant(tuple(features))
-
-    def _has_candidate_source(self, features: Collection[str]) -> bool:
-        """Return whether any of the features contributes candidates."""
-        return any(self.recipe.members.get(name) for name in features)
+        return Variant(tuple(self.recipe.feature_names))
 
     def _learner(self, name: str) -> Learner:
         settings, seed = self.recipe.comparison.get(name), self.recipe.fit.seed
@@ -164,40 +146,39 @@ class FusionEvaluation:
     def _zero_weights(self, features: Collection[str]) -> LinearFusion:
         return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
 
-    def _load_or_compute_features(self, model: LinearFusion) -> tuple[str, pd.DataFrame]:
+    def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
         """Load or compute the feature table `qid docno FEATURE...`; return its cache key and the table."""
-        pairs = self.stage.pool(self.execution, model)
-        key_parts = [
-            model.fingerprint,
-            code_fingerprint(__name__),
-            *map(self.execution.compute_cache_key, self.stage.dependencies()),
-        ]
-        key = sha256("\n".join(key_parts).encode()).hexdigest()
+        model = self._zero_weights(features)
+        pairs, names = self.stage.pool(self.execution, model), list(model.weights)
+
+        def compute() -> np.ndarray:
+            return self.stage.features(self.execution, model, pairs)[names].to_numpy(float)
+
+        member_keys = map(self.execution.compute_cache_key, self.stage.dependencies())
+        key = sha256("\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()).hexdigest()
         cache = self.execution.working_directory.open_store(f"features-{self.name}", key)
-        names = list(model.weights)
-        values = cache.load_or_build_array(
-            "features.npy", lambda: self.stage.features(self.execution, model, pairs)[names].to_numpy(float)
-        )
+        values = cache.load_or_build_array("features.npy", compute)
         log.info("Pooled %d pairs of %d topics, %d features", len(pairs), pairs["qid"].nunique(), len(names))
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))
 
 
 @dataclass(frozen=True)
 class VariantExperiment(Experiment[Variant, np.ndarray]):
-    """Experiment over variants; a result has shape (topics, HEADLINES), by the first qrels."""
+    """Experiment over variants; a result is an array (topics, headline measures), by the first qrels."""
 
     unit, result_type = "variants", np.ndarray
-    trial: FusionEvaluation
+    evaluation: FusionEvaluation
 
     @property
     def name(self) -> str:
         """Name of the cache directory."""
-        return f"fusion-{self.trial.name}"
+        return f"fusion-{self.evaluation.name}"
 
     def cache_key(self, variant: Variant) -> object:
         """Return the cache key of a variant."""
-        return self.trial.cache_key, variant
+        return self.evaluation.cache_key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:
         """Cross-validate and evaluate a variant."""
-        return self.trial.evaluate_scores(self.trial.cross_validated_scores(variant))[list(HEADLINE_MEASURES)].to_numpy()
+        scores = self.evaluation.cross_validated_scores(variant)
+        return self.evaluation.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()

@@ -19,14 +19,14 @@ from training.fusion.recipe import FitSettings
 class TrainingSet:
     """Labelled query-document pairs; pairs may repeat."""
 
-    feature_names: list[str]  # feature names
+    feature_names: list[str]
     features: np.ndarray  # (N, F), standardised
     labels: np.ndarray  # (N,), larger is better
     topics: np.ndarray  # (N,) topic indices
 
 
 class FittedModel(Protocol):
-    """A fitted model."""
+    """A fitted model of a learner."""
 
     def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
@@ -38,12 +38,12 @@ Learner = Callable[[TrainingSet], FittedModel]
 class LabelledPool:
     """Standardised features and labels of the pooled documents."""
 
-    def __init__(self, table: pd.DataFrame, judged: Sequence[pd.DataFrame], settings: FitSettings) -> None:
+    def __init__(self, table: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: FitSettings) -> None:
         """Standardise the features and label the pairs.
 
         Args:
-            table: `qid docno` and one column per feature, for all pooled documents.
-            judged: Frames `qid docno rel`; with two, labels are a weighted mean.
+            table: All pooled documents, `qid docno` and one column per feature.
+            qrels: Judgments `qid docno rel`; with two, labels are a weighted mean.
             settings: Fit settings.
 
         Raises:
@@ -52,13 +52,11 @@ class LabelledPool:
         features = standardise_by_topic(table, table)
         self.pairs, self.names, self._seed = table[PAIR_COLUMNS], list(features), settings.seed
         self.features = np.stack(list(features.values()), axis=1)  # (N, F)
-        self.labels = label_pairs(self.pairs, judged, settings)  # (N,), NaN: unlabelled
+        self.labels = label_pairs(self.pairs, qrels, settings)  # (N,), NaN: unlabelled
         self._topics, _ = pd.factorize(self.pairs["qid"])
         topics = self.pairs["qid"][~np.isnan(self.labels)].nunique()
         if topics < 2:
-            raise TrainingError(
-                f"{topics} topics with judged documents in the pool; expected at least 2. Do the qrels match the input?"
-            )
+            raise TrainingError(f"{topics} topics with judged documents in the pool, at least 2 needed; check qrels and input")
 
     def training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
         """Return the labelled rows, or a selection with repetition, as a training set."""

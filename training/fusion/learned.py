@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,13 @@ from submission.storage.hashing import hash_named_files
 from submission.systems.catalogue import FUSION_CANDIDATES, find_missing_checkpoints
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
+from training import cards
 from training.evaluation import tables as result_tables
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_ablation
 from training.evaluation.significance import CONFIDENCE, bootstrap_intervals, compare_with_baseline
-from training.formatting import round_means
-from training.fusion.card import ABLATION_PLOT, EVALUATIONS, render_card
+from training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from training.fusion.evaluation import FusionEvaluation
 from training.fusion.labels import LabelledPool
 from training.fusion.learners import RidgeModel
@@ -34,6 +34,8 @@ from training.fusion.recipe import RIDGE, FusionRecipe
 
 log = logging.getLogger(__name__)
 
+ABLATION_PLOT = "ablation.png"
+EVALUATIONS = (CROSS_VALIDATED, IN_SAMPLE)
 BOOTSTRAP_SAMPLES = 1000  # bootstrap samples of topics for the weights' intervals
 
 
@@ -56,17 +58,12 @@ def fit_fusion(
         tables_dir: Directory of the tables.
 
     Returns:
-        The tables, also written as CSV: `<name>_means` (with intervals), `<name>_significance` (each baseline against the
-        fusion), `<name>_ablation` (without each feature), `<name>_ablation_repeated` (means over repeated cross-validation),
-        `<name>_candidates` (with each candidate member), `<name>_learners` (other learners against ridge regression),
-        `<name>_weights` (with bootstrap intervals).
+        The tables, also written as CSV, see `_result_tables`.
 
     Raises:
-        UsageError: If there are more than two qrels files, or the name is taken.
-        InputError: If a file is malformed.
+        UsageError: If there are more than two qrels files, or the name is that of a baseline or feature.
         TrainingError: If the pools have too few judged documents.
         CheckpointError: If a member's checkpoint is missing or damaged.
-        OutputError: If a file cannot be written.
     """
     recipe = _drop_unavailable_candidates(recipe, execution.checkpoints)
     qrels = _read_qrels(name, recipe, qrels_files, execution)
@@ -77,18 +74,21 @@ def fit_fusion(
     held_out = evaluation.evaluate_runs(evaluation.compared_runs())
     frames = _result_tables(evaluation, pool, weights, held_out)
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(weights))})
-    metrics = {
-        "topics": len(evaluation.folds),
-        "pooled pairs": len(pool.labels),
-        "training pairs": int((~np.isnan(pool.labels)).sum()),
-        **{label: _rounded_means(values, name) for label, values in zip(EVALUATIONS, (held_out, in_sample), strict=True)},
-    }
+    metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
+    metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
+    for evaluation_name, values in zip(EVALUATIONS, (held_out, in_sample), strict=True):
+        means = {label: tables[name][list(HEADLINE_MEASURES)].mean().to_numpy() for label, tables in values.items()}
+        metrics[evaluation_name] = {label: round_means(HEADLINE_MEASURES, row) for label, row in means.items()}
     training_data = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
     provenance = {"training_data": training_data, "recipe": msgspec.to_builtins(recipe)}
     create_directory(tables_dir)
     for label, frame in frames.items():
         result_tables.write_csv(tables_dir / f"{label}.csv", frame, 6)
-    write_with_provenance(output, _contents(name, model, frames, metrics, provenance), provenance)
+    card = render_card(name, model, frames[f"{name}_weights"], frames[f"{name}_learners"], metrics, provenance)
+    contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: encode_json(metrics), CARD: card.encode()}
+    if len(frames[f"{name}_ablation"]):
+        contents[ABLATION_PLOT] = plot_ablation(frames[f"{name}_ablation"])
+    write_with_provenance(output, contents, provenance)
     log.info("%s: score = %s", output, model.formula())
     return frames
 
@@ -112,14 +112,21 @@ def _read_qrels(
 def _result_tables(
     evaluation: FusionEvaluation, pool: LabelledPool, weights: RidgeModel, held_out: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
-    """Tabulate the fusion's means, tests, ablation, candidate members, models and weights, by the names of their files."""
+    """Tabulate the results by file name.
+
+    `_means` has intervals, `_significance` each baseline against the fusion, `_ablation` the fusion without each feature,
+    `_ablation_repeated` means over repeated cross-validation, `_candidates` the fusion with each candidate member, `_learners`
+    other learners against ridge regression, `_weights` bootstrap intervals.
+    """
     name, recipe, scores = evaluation.name, evaluation.recipe, evaluation.table
     variants = evaluation.evaluate_variants()
     single_features = {
         feature: evaluation.evaluate_scores(scores.assign(score=scores[feature]))
         for feature in (*recipe.feature_names, *recipe.candidates)
     }
-    compared = _select_runs({name, *recipe.baselines}, held_out)
+    runs = {name, *recipe.baselines}  # Holm's correction counts only these
+    compared = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in held_out.items()}
+    bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
     return {
         f"{name}_means": result_tables.means_table(held_out).reset_index(),
         f"{name}_significance": result_tables.significance_table(compared, name).reset_index(),
@@ -127,25 +134,8 @@ def _result_tables(
         f"{name}_ablation_repeated": _comparison_table(variants["ablation_repeated"], name, "removed_feature"),
         f"{name}_candidates": _feature_table(variants["candidates"], name, "added_member", single_features),
         f"{name}_learners": _comparison_table(variants["learners"], RIDGE, "learner"),
-        f"{name}_weights": _weights_table(
-            weights, [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
-        ),
+        f"{name}_weights": _weights_table(weights, bootstrap_models),
     }
-
-
-def _contents(
-    name: str,
-    model: LinearFusion,
-    tables_dir: Mapping[str, pd.DataFrame],
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-) -> dict[str, bytes]:
-    """Return the files of the checkpoint."""
-    readme = render_card(name, model, tables_dir[f"{name}_weights"], tables_dir[f"{name}_learners"], metrics, provenance)
-    contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: encode_json(metrics), CARD: readme.encode()}
-    if len(tables_dir[f"{name}_ablation"]):
-        contents[ABLATION_PLOT] = plot_ablation(tables_dir[f"{name}_ablation"])
-    return contents
 
 
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
@@ -158,54 +148,70 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
     return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in unavailable))
 
 
-def _select_runs(runs: Set[str], values: result_tables.TopicValues) -> dict[str, dict[str, pd.DataFrame]]:
-    """Select the measures of some runs, so that Holm's correction counts only the compared systems."""
-    return {label: {run: table for run, table in tables.items() if run in runs} for label, tables in values.items()}
-
-
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
     """Tabulate the difference that removing or adding each feature makes, and the measures of ranking by that feature alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
-    return table.assign(
-        single_feature=[
-            single_features[feature][measure].mean() for feature, measure in zip(table[column], table["measure"], strict=True)
-        ]
-    )
+    cells = zip(table[column], table["measure"], strict=True)
+    return table.assign(single_feature=[single_features[feature][measure].mean() for feature, measure in cells])
 
 
-def _comparison_table(measured: Mapping[str, pd.DataFrame], baseline: str, what: str) -> pd.DataFrame:
+def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column: str) -> pd.DataFrame:
     """Tabulate means, differences from the baseline with intervals, and p values of the headline measures."""
-    leading_columns = ["measure", what, "mean", "difference", "ci_low", "ci_high"]
-    if len(measured) < 2:
+    leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
+    if len(values) < 2:
         return pd.DataFrame(columns=leading_columns)
     tables = []
     for measure in HEADLINE_MEASURES:
-        by_run = pd.DataFrame({run: values[measure] for run, values in measured.items()})
+        by_run = pd.DataFrame({run: table[measure] for run, table in values.items()})
         bounds = bootstrap_intervals(by_run.sub(by_run[baseline], axis=0)).rename(columns={"mean": "difference"})
-        tests = compare_with_baseline({run: by_run[run] for run in measured}, baseline).drop(columns="difference")
+        tests = compare_with_baseline({run: by_run[run] for run in values}, baseline).drop(columns="difference")
         table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
-        tables.append(table.rename_axis(what).reset_index())
+        tables.append(table.rename_axis(column).reset_index())
     table = pd.concat(tables, ignore_index=True)
-    return table[[*leading_columns, *(column for column in table.columns if column not in leading_columns)]]
+    return table[[*leading_columns, *table.columns.difference(leading_columns, sort=False)]]
 
 
 def _weights_table(weights: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
     """Tabulate the weights with percentile bootstrap intervals over topics."""
     tails = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
-    rows = [
-        {"feature": "intercept", "weight": weights.intercept},
-        *({"feature": feature, "weight": weight} for feature, weight in weights.coefficients.items()),
-    ]
+    rows = [("intercept", weights.intercept), *weights.coefficients.items()]
     samples = np.array([[model.intercept, *model.coefficients.values()] for model in bootstrap_models])  # (samples, 1 + F)
     low, high = np.percentile(samples, tails, axis=0)
-    return pd.DataFrame(rows).assign(ci_low=low, ci_high=high)
+    return pd.DataFrame(rows, columns=["feature", "weight"]).assign(ci_low=low, ci_high=high)
 
 
-def _rounded_means(values: Mapping[str, Mapping[str, pd.DataFrame]], run: str) -> dict[str, dict[str, float | None]]:
+def render_card(
+    name: str,
+    model: LinearFusion,
+    weights: pd.DataFrame,
+    learners: pd.DataFrame,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+) -> str:
+    """Render the README as Markdown from a fusion's tables `<name>_weights` and `<name>_learners`."""
+    return cards.render_card(
+        "fusion",
+        name=name,
+        features=model.feature_description,
+        weights=weights.to_dict("records"),
+        pool_depths={member.name: member.pool_depth for member in model.members},
+        checkpoints={member.name: member.checkpoints for member in model.members},
+        learners={learner: _format_cells(rows) for learner, rows in learners.groupby("learner", sort=False)},
+        metrics=metrics,
+        evaluations=EVALUATIONS,
+        measures=HEADLINE_MEASURES,
+        ablation_plot=ABLATION_PLOT,
+        data=cards.JUDGED_CREDIT,
+        provenance=provenance,
+    )
+
+
+def _format_cells(rows: pd.DataFrame) -> dict[str, str]:
+    """Format each measure's mean and, for learners other than ridge regression, the interval of the difference from it."""
     return {
-        label: round_means(HEADLINE_MEASURES, tables[run][list(HEADLINE_MEASURES)].mean().to_numpy())
-        for label, tables in values.items()
+        str(row.measure): f"{row.mean:.3f}" + ("" if row.learner == RIDGE else f" ({row.ci_low:+.3f} to {row.ci_high:+.3f})")
+        for row in rows.itertuples()
     }

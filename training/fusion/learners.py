@@ -55,30 +55,27 @@ class LambdaMARTModel:
         return np.asarray(self.booster.predict(features, num_threads=1))
 
 
-def fit_ridge(labelled: TrainingSet, alpha: float) -> RidgeModel:
+def fit_ridge(examples: TrainingSet, alpha: float) -> RidgeModel:
     """Fit ridge regression (Hoerl and Kennard 1970)."""
-    model = Ridge(alpha, solver="cholesky").fit(labelled.features, labelled.labels)
-    return RidgeModel(float(model.intercept_), dict(zip(labelled.feature_names, model.coef_.tolist(), strict=True)))
+    model = Ridge(alpha, solver="cholesky").fit(examples.features, examples.labels)
+    return RidgeModel(float(model.intercept_), dict(zip(examples.feature_names, model.coef_.tolist(), strict=True)))
 
 
-def fit_ranknet(labelled: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:
+def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
     P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
-    label_i > label_j.
-
-    Raises:
-        TrainingError: If no topic has two documents with different labels.
+    label_i > label_j. Raises TrainingError: no topic has two documents with different labels.
     """
-    is_better = labelled.labels[:, None] > labelled.labels
-    is_same_topic = labelled.topics[:, None] == labelled.topics
+    is_better = examples.labels[:, None] > examples.labels
+    is_same_topic = examples.topics[:, None] == examples.topics
     better, worse = map(torch.from_numpy, np.nonzero(is_better & is_same_topic))  # (pairs,) each
     if not len(better):
-        raise TrainingError("no topic has two documents with different labels. Do the qrels match the input?")
+        raise TrainingError("no topic has two documents with different labels; check qrels and input")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layers = _build_network(labelled.features.shape[1], settings.hidden_units)
-    features = torch.from_numpy(labelled.features)
+        layers = _build_network(examples.features.shape[1], settings.hidden_units)
+    features = torch.from_numpy(examples.features)
     optimiser = torch.optim.Adam(layers.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
     for _ in range(settings.steps):
         optimiser.zero_grad()
@@ -95,13 +92,13 @@ def _build_network(features: int, hidden: int) -> nn.Module:
     return (nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), output_layer) if hidden else output_layer).double()
 
 
-def fit_lambdamart(labelled: TrainingSet, settings: LambdaMARTSettings, seed: int) -> LambdaMARTModel:
+def fit_lambdamart(examples: TrainingSet, settings: LambdaMARTSettings, seed: int) -> LambdaMARTModel:
     """Fit LambdaMART, gradient-boosted trees that optimise nDCG (Burges 2010); the gain of label l is 2^l - 1."""
     import lightgbm  # needs libgomp
 
-    order = np.argsort(labelled.topics, kind="stable")  # LightGBM expects rows grouped by topic
-    _, sizes = np.unique(labelled.topics, return_counts=True)
-    values, grades = np.unique(labelled.labels, return_inverse=True)  # LightGBM requires integer labels
+    order = np.argsort(examples.topics, kind="stable")  # LightGBM expects rows grouped by topic
+    _, sizes = np.unique(examples.topics, return_counts=True)
+    values, grades = np.unique(examples.labels, return_inverse=True)  # LightGBM requires integer labels
     parameters = {
         "objective": "lambdarank",
         "label_gain": (np.exp2(values) - 1).tolist(),
@@ -114,5 +111,5 @@ def fit_lambdamart(labelled: TrainingSet, settings: LambdaMARTSettings, seed: in
         "num_threads": 1,
         "verbosity": -1,
     }
-    documents = lightgbm.Dataset(labelled.features[order], grades[order], group=sizes)
+    documents = lightgbm.Dataset(examples.features[order], grades[order], group=sizes)
     return LambdaMARTModel(lightgbm.train(parameters, documents, settings.trees))

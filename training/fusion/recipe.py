@@ -62,22 +62,15 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # further learners, on the same folds
 
     def build_model(self, fingerprints: MadeWith, weights: Mapping[str, float], intercept: float) -> LinearFusion:
-        """Build the model from weights, features sorted by name; features without a weight are omitted.
-
-        Raises:
-            ValueError: If no remaining member contributes candidates.
-        """
+        """Build the model of the features with a weight, sorted by name. Raises ValueError: no member adds documents."""
         rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
             LinearMember(name, dict(fingerprints[name]), pool_depth, rounded[name])
             for name, pool_depth in sorted((dict.fromkeys(self.candidates, 0) | self.members).items())
             if name in rounded
         )
-        length = (
-            LengthFeature(self.max_log_length, rounded[LENGTH_FEATURE])
-            if self.max_log_length and LENGTH_FEATURE in rounded
-            else None
-        )
+        cap = self.max_log_length if LENGTH_FEATURE in rounded else None
+        length = LengthFeature(cap, rounded[LENGTH_FEATURE]) if cap else None
         return LinearFusion(__version__, round(float(intercept), WEIGHT_DIGITS), members, length)
 
     @property
@@ -87,11 +80,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_recipe(name: str) -> FusionRecipe:
-    """Load a recipe by its name in training/configs/fusions or from a .toml file.
-
-    Raises:
-        UsageError: If the recipe is missing or names an unknown member or baseline.
-    """
+    """Load a recipe by its name in training/configs/fusions or from a .toml file. Raises UsageError."""
     file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
     try:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)

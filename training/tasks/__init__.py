@@ -15,8 +15,7 @@ from submission.models.bert_config import QUERY_LENGTH
 from submission.models.enricher import Enricher
 from submission.registry import load_class, module_names
 from submission.text.tokenisers import MaxLengths
-from training.fitting.hyperparameters import EncoderSettings
-from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
+from training.fitting.recipe import BaseRecipe, EncoderSettings, Recipe, TaskSpec
 from training.paths import RECIPES
 
 DEFAULT_TASK = "pairs"  # for recipes without a task table
@@ -28,24 +27,16 @@ def task_names() -> list[str]:
     return module_names(__path__)
 
 
-def find_task_spec(recipe: Collection[str]) -> type[TaskSpec]:
-    """Find the task of a recipe, or of a recipe in a provenance, by its keys.
-
-    Raises:
-        ValueError: the recipe has two task tables.
-    """
-    tables = [name for name in task_names() if name in recipe]
+def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
+    """Find the task of a recipe, or of a recipe in a provenance, by its keys. Raises ValueError: two task tables."""
+    tables = [name for name in task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove the others")
     return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
 
 
 def load_recipe(name: str) -> Recipe:
-    """Load a recipe by its name in training/configs/recipes or by path.
-
-    Raises:
-        UsageError: unknown recipe, malformed TOML, unknown key, wrong type, or contradictory settings.
-    """
+    """Load a recipe by its name in training/configs/recipes or by path. Raises UsageError: missing or malformed."""
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -59,20 +50,16 @@ def load_recipe(name: str) -> Recipe:
         _check_keys("", values, BaseRecipe, {*task_names()})
         _check_keys(f"{spec.table_name()}.", table, spec)
         settings = msgspec.convert(values, BaseRecipe)
-        recipe = Recipe(**msgspec.structs.asdict(settings), task=_convert_table(table, spec))
+        try:
+            task = msgspec.convert(table, spec)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error).replace("`$", f"`$.{spec.table_name()}")) from None
+        recipe = Recipe(**msgspec.structs.asdict(settings), task=task)
         recipe.task.validate_recipe(settings)
         _check_network_settings(recipe)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from None
     return recipe
-
-
-def _convert_table(table: object, spec: type[TaskSpec]) -> TaskSpec:
-    """Convert a task table to its spec. Raises ValueError."""
-    try:
-        return msgspec.convert(table, spec)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error).replace("`$", f"`$.{spec.table_name()}")) from None
 
 
 def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
@@ -104,14 +91,13 @@ def _check_network_settings(recipe: Recipe) -> None:
             msgspec.convert(value, hints[key])
         except msgspec.ValidationError as error:
             raise ValueError(f"network.{key}: {error}") from None
-    for name in ("query", "premise"):
-        if getattr(recipe.lengths, name) < 1:
-            raise ValueError(f"lengths.{name} is {getattr(recipe.lengths, name)}; must be at least 1")
+    for name, length in (("query", recipe.lengths.query), ("premise", recipe.lengths.premise)):
+        if length < 1:
+            raise ValueError(f"lengths.{name} is {length}; must be at least 1")
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
-        raise ValueError(
-            f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH} word pieces of a query"
-        )
+        length = recipe.lengths.query
+        raise ValueError(f"lengths.query is {length}; BERT networks read at most {QUERY_LENGTH} word pieces of a query")
     if is_bert and recipe.max_terms:
         raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokenizer; remove max_terms")
     if not is_bert and recipe.encoder != EncoderSettings():

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from submission.models.network import Network
-from training.fitting.hyperparameters import PositiveInt
 from training.fitting.initialisation import TextNetworkSpec
-from training.fitting.recipe import Recipe
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.recipe import PositiveInt, Recipe
+from training.fitting.task import TrainableNetwork
 from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 
@@ -30,15 +29,11 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     train_teacher: bool = True  # fine-tune the teacher on gold; false: use it as is
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
-        """Load the validation queries. Raises InputError: the tables are missing."""
-        return PairwiseTask.of(recipe, trainee, work, device)
+        """Load the validation queries."""
+        return PairwiseTask.load(recipe, trainee, work, device)
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Load the student's weights into a ranker, training it first if they are not cached.
-
-        Raises:
-            The errors of `study students`.
-        """
-        from training.sbert import students  # imports take seconds
+        """Load the student's weights into a ranker, training it first if they are not cached."""
+        from training.sbert import students  # slow import
 
         students.load_student_weights(network, recipe, self, students.Variant(self.loss, self.pairs), work, device)

@@ -21,23 +21,20 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.models.ranker import LatentRanker, Ranker
 from submission.text.token_ids import UNKNOWN_ID
 from training.data.pair_tables import TrainingPairs, ValidationQueries
-from training.fitting.hyperparameters import PositiveFloat, TrainingSettings
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
-from training.fitting.pairwise_losses import l1_norm
-from training.fitting.recipe import BaseRecipe, Recipe
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.recipe import BaseRecipe, PositiveFloat, Recipe, TrainingSettings
+from training.fitting.task import TrainableNetwork
 from training.fitting.validation import NDCG, RECALL, full_collection_metrics
-from training.tasks.pairs import PairwiseTask
+from training.tasks.pairs import PairwiseTask, l1_norm
 
 
 class ContrastiveSpec(TextNetworkSpec, frozen=True):
     """Settings of in-batch training; negatives come from the micro-batch."""
 
     curve: ClassVar = LearningCurve(
-        "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG,
-        "%, 105 candidates per query or full collection", "queries",
-    )  # fmt: skip
+        "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG, "%, 105 candidates per query or full collection", "queries"
+    )
     supported_networks: ClassVar = ("snrm",)
     temperature: PositiveFloat = 1.0  # softmax temperature
     weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the query-likelihood labels in the loss
@@ -51,11 +48,9 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
         if recipe.training.margin != TrainingSettings().margin:
             raise ValueError("training.margin applies to [pairs] only; remove it")
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device
-    ) -> ContrastiveTask:
-        """Load training pairs and validation queries. Raises InputError: the tables are missing."""
-        return ContrastiveTask.of(recipe, trainee, work, device)
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
+        """Load training pairs and validation queries."""
+        return ContrastiveTask.load(recipe, trainee, work, device)
 
 
 class ContrastiveTask(PairwiseTask):
@@ -76,10 +71,8 @@ class ContrastiveTask(PairwiseTask):
         self._settings = recipe.task
         self._conclusion_ids = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[1].ravel()  # (N,)
         size = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
-        self._query_counts, self._premise_counts = (
-            _term_counts(pairs.queries, size),
-            _term_counts(pairs.premises, size),
-        )  # (N, vocabulary)
+        self._query_counts = _term_counts(pairs.queries, size)  # (N, vocabulary)
+        self._premise_counts = _term_counts(pairs.premises, size)
         self._premise_lengths = self._premise_counts.sum(1)
         frequencies = self._premise_counts.sum(0) + 0.5  # a query word may occur in no premise
         self._collection_probabilities = frequencies / frequencies.sum()
@@ -87,20 +80,16 @@ class ContrastiveTask(PairwiseTask):
     def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss; other micro-batches provide no negatives."""
         assert isinstance(ranker, LatentRanker)
-        micro_batch = micro_batch[
-            np.argsort(self._pairs.premises.lengths.numpy()[micro_batch], kind="stable")
-        ]  # batch texts of similar length
-        query, premise = (
-            ranker.encode_batch(*texts.batch(micro_batch, self._device))
-            for texts in (self._pairs.queries, self._pairs.premises)
-        )
+        lengths = self._pairs.premises.lengths.numpy()[micro_batch]
+        micro_batch = micro_batch[np.argsort(lengths, kind="stable")]  # batch texts of similar length
+        query = ranker.encode_batch(*self._pairs.queries.batch(micro_batch, self._device))
+        premise = ranker.encode_batch(*self._pairs.premises.batch(micro_batch, self._device))
         scores = query @ premise.t() / self._settings.temperature  # (B, B), rows are queries
         diagonal = torch.eye(len(micro_batch), dtype=torch.bool, device=self._device)
-        same_conclusion = torch.from_numpy(self._conclusion_ids[micro_batch][:, None] == self._conclusion_ids[micro_batch]).to(
-            self._device
-        )
-        negatives_and_own = scores.masked_fill(same_conclusion & ~diagonal, -torch.inf)
-        hard_loss = functional.cross_entropy(negatives_and_own, torch.arange(len(micro_batch)).to(self._device))
+        conclusions = self._conclusion_ids[micro_batch]
+        same_conclusion = torch.from_numpy(conclusions[:, None] == conclusions).to(self._device)
+        candidate_scores = scores.masked_fill(same_conclusion & ~diagonal, -torch.inf)
+        hard_loss = functional.cross_entropy(candidate_scores, torch.arange(len(micro_batch)).to(self._device))
         weak_labels = torch.from_numpy(self.query_log_likelihoods(micro_batch)).to(scores).softmax(1)
         loss = torch.lerp(hard_loss, functional.cross_entropy(scores, weak_labels), self._settings.weak_label_weight)
         return (loss + self._training.l1_weight * l1_norm(query, premise)) * (len(micro_batch) / len(batch))
@@ -111,26 +100,22 @@ class ContrastiveTask(PairwiseTask):
         Sums ln((tf + µp) / (dl + µ)) over the conclusion's words, without the constant ln p (Dirichlet smoothing, Zhai and
         Lafferty 2004). Uses the words that the network reads.
         """
-        premise_counts, query_counts, mu = (
-            self._premise_counts[micro_batch].tocoo(),
-            self._query_counts[micro_batch],
-            self._settings.mu,
-        )
+        premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
+        mu = self._settings.mu
         term_scores = np.log1p(premise_counts.data / (mu * self._collection_probabilities[premise_counts.col]))
         weighted = csr_array((term_scores, (premise_counts.row, premise_counts.col)), premise_counts.shape)
-        matches = query_counts @ weighted.T
-        return np.asarray(
-            matches.todense() + np.outer(query_counts.sum(1), np.log(mu / (self._premise_lengths[micro_batch] + mu)))
-        )
+        matches = (query_counts @ weighted.T).todense()
+        length_terms = np.log(mu / (self._premise_lengths[micro_batch] + mu))
+        return np.asarray(matches + np.outer(query_counts.sum(1), length_terms))
 
-    def _validate(self, ranker: Ranker, step: int, chosen: np.ndarray) -> dict[str, float]:
+    def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
         assert isinstance(ranker, LatentRanker)
-        metrics = full_collection_metrics(ranker, self._queries, chosen, self._pairs.premises, self._device)
-        return super()._validate(ranker, step, chosen) | metrics
+        metrics = full_collection_metrics(ranker, self._queries, query_rows, self._pairs.premises, self._device)
+        return super()._validate(ranker, step, query_rows) | metrics
 
 
-def _term_counts(texts: PaddedTexts, words: int) -> csr_array:
-    """Count the known words of each text, (N, words)."""
+def _term_counts(texts: PaddedTexts, vocabulary_size: int) -> csr_array:
+    """Count the known words of each text, (N, vocabulary_size)."""
     ids = texts.ids.numpy()
     rows, positions = np.nonzero(ids > UNKNOWN_ID)
-    return csr_array((np.ones(len(rows)), (rows, ids[rows, positions])), (len(ids), words))
+    return csr_array((np.ones(len(rows)), (rows, ids[rows, positions])), (len(ids), vocabulary_size))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from msgspec import Meta
 
 from submission.errors import InputError, UsageError
-from submission.text.tokenisers import Tokeniser
 from training.data.distillation import load_table, table_path
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, build_lists
 from training.fitting.listwise_losses import LOSSES, MARGIN_MSE
 from training.fitting.recipe import Recipe
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import TrainableNetwork
 
 HOLD_OUT_ONE_IN = 10
 
@@ -29,17 +28,27 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # on scores, or on score differences (MarginMSE)
     list_size: Annotated[int, Meta(ge=2)] = 12  # documents per list, at most
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device
-    ) -> DistillationTask:
-        """Load the scored lists. Raises InputError: missing, or lists of a single title."""
-        return DistillationTask.load(self, recipe.seed, trainee.reader, work, device)
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> ListwiseTask:
+        """Load the teacher's scores and split the titles."""
+        table, record = load_table(work)
+        titles = table["topic"].unique()
+        if len(titles) < 2:
+            raise InputError(f"{table_path(work)}: {len(titles)} title; at least 2 are needed to hold one out")
+        indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
+        is_held_out = table["topic"].isin(titles[indices])
+        train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
+        lists = build_lists(train, self.list_size, _shift_to_zero)
+        loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
+        task = DistillationTask(train, lists, loss, validation, trainee.reader, device)
+        task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
+        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
+        return task
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if the scored titles are missing."""
         load_table(work)
 
-    def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError: teacher scores cannot be rebuilt from a corpus alone."""
         raise UsageError("trained on a system's scores, not on a corpus; run `prepare distillation` and `fit` again")
 
@@ -49,24 +58,7 @@ class DistillationTask(ListwiseTask):
 
     metrics_description = "Percent, mean over held-out debate titles: correlation with the teacher's scores."
 
-    @classmethod
-    def load(cls, distilled: DistillationSpec, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Load the teacher's scores and split the titles. Raises InputError: missing, or scores of a single title."""
-        table, record = load_table(work)
-        titles = table["topic"].unique()
-        if len(titles) < 2:
-            raise InputError(f"{table_path(work)}: {len(titles)} title; at least 2 are needed to hold one out")
-        indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, seed)
-        is_held_out = table["topic"].isin(titles[indices])
-        train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
-        lists = build_lists(train, distilled.list_size, _shift_to_zero)
-        loss = MARGIN_MSE if distilled.loss == "margin_mse" else LOSSES["mse"]
-        task = cls(train, lists, loss, validation, tokeniser, device)
-        task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
-        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
-        return task
 
-
-def _shift_to_zero(scores: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+def _shift_to_zero(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
     """Shift scores to a minimum of 0 per topic: labels must not be negative."""
-    return np.asarray(scores[chosen] - scores.min())
+    return np.asarray(scores[list_items] - scores.min())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,15 +17,13 @@ from submission.inference.batching import batch_by_length
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.token_ids import UNKNOWN_ID
 from training.data.split import hold_out
-from training.data.word_vectors import VectorSettings
+from training.data.word_vectors import VectorMethod, VectorSettings
 from training.data.work_directory import read_table_record
-from training.fitting.hyperparameters import PositiveInt
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
 from training.fitting.learning_curve import LearningCurve
-from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from training.fitting.task import Task, divergence_error
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
+from training.fitting.task import Task, TrainableNetwork, divergence_error
 from training.fitting.validation import evaluation_mode
 
 HOLD_OUT_ONE_IN = 100
@@ -40,13 +38,13 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         "negative log-likelihood per word", ("ahead", "back", "both"), "both", "% of words predicted correctly", "passages"
     )
     supported_networks: ClassVar = ("targer",)
-    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    vectors: VectorMethod = "word2vec"
     max_passages: PositiveInt = 30_000  # training passages, at most
     passages_per_example: PositiveInt = 16  # passages of similar length per example
     negative_samples: PositiveInt = 1_000  # sampled-softmax negatives
 
     @property
-    def surface_vectors(self) -> Literal["word2vec", "fasttext"]:
+    def surface_vectors(self) -> VectorMethod:
         """Return the method of the surface-token vectors."""
         return self.vectors
 
@@ -60,78 +58,70 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
         copy_word_vectors(model, word_table)
-        model.initialise_output(model.embedding.weight)
+        weights = model.state_dict()
+        weights["output_embedding.weight"].copy_(weights["embedding.weight"])
         return TrainableNetwork(LANGUAGE_MODEL_FORMAT, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device
-    ) -> LanguageModelTask:
-        """Load the passages. Raises InputError: the tables are missing."""
-        return LanguageModelTask.of(self, recipe.seed, trainee, work)
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+        """Load the premises and split them into passages."""
+        record, table = read_table_record(work), VectorSettings(surface_method=self.vectors).premise_table
+        premises = pq.read_table(work / table, columns=["premise"])["premise"]
+        validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
+        held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)
+        validation = [text for row in held_out for text in trainee.reader.split(premises[row].as_py())]
+        training: list[SurfacePassage] = []
+        for row in remaining:
+            training += trainee.reader.split(premises[row].as_py())
+            if len(training) >= self.max_passages:
+                break
+        task = LanguageModelTask(training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size())
+        task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
+        task.training_data, task.file_hashes = record.inputs, {table: record.files[table].xxh3}
+        return task
 
 
 class LanguageModelTask(Task[LanguageModel]):
     """Passages for next- and previous-word prediction, and held-out passages."""
 
-    metrics_description = (
-        "Percent of words of held-out premises predicted correctly, from the preceding and from the following words."
-    )
+    metrics_description = "Percent of words of held-out premises predicted correctly, from the words before and after them."
 
     def __init__(
-        self, learned: Sequence[SurfacePassage], held: Sequence[SurfacePassage], language: LanguageModelSpec, vocabulary: int
+        self,
+        training: Sequence[SurfacePassage],
+        validation: Sequence[SurfacePassage],
+        spec: LanguageModelSpec,
+        vocabulary_size: int,
     ) -> None:
-        """Store training and validation passages and the vocabulary size. Raises InputError: no passages of either."""
-        if not learned or not held:
-            raise InputError(f"{len(learned)} training and {len(held)} validation passages; both must be at least 1")
-        self._learned, self._held, self._sampled = learned, held, language.negative_samples
-        self._groups = batch_by_length([len(passage) for passage in learned], language.passages_per_example)
-        self.train_size, self.validation_size = len(self._groups), len(held)
-        self._frequencies = np.zeros(vocabulary)
-        for passage in learned:
+        if not training or not validation:
+            sizes = f"{len(training)} training and {len(validation)} validation passages"
+            raise InputError(f"{sizes}; both must be at least 1")
+        self._training, self._validation, self._negative_samples = training, validation, spec.negative_samples
+        self._groups = batch_by_length([len(passage) for passage in training], spec.passages_per_example)
+        self.train_size, self.validation_size = len(self._groups), len(validation)
+        self._frequencies = np.zeros(vocabulary_size)
+        for passage in training:
             np.add.at(self._frequencies, passage.token_ids, 1)
         self._frequencies[: UNKNOWN_ID + 1] = 0
         weights = torch.from_numpy(self._frequencies**0.75)  # word2vec's sampling distribution
         self._sampling_distribution = (weights / weights.sum()).float()
-        self._log_expected_counts = (self._sampling_distribution * language.negative_samples).log()
+        self._log_expected_counts = (self._sampling_distribution * spec.negative_samples).log()
 
-    @classmethod
-    def of(
-        cls, language: LanguageModelSpec, seed: int, trainee: TrainableNetwork[LanguageModel, SurfaceReader], work: Path
-    ) -> Self:
-        """Load the premises and split them into passages. Raises InputError: the tables are missing."""
-        record, table = read_table_record(work), VectorSettings(surface_method=language.vectors).premise_table
-        premises = pq.read_table(work / table, columns=["premise"])["premise"]
-        held_out, others = hold_out(len(premises), min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN), seed)
-        validation = [text for row in held_out for text in trainee.reader.split(premises[row].as_py())]
-        training: list[SurfacePassage] = []
-        for row in others:
-            training += trainee.reader.split(premises[row].as_py())
-            if len(training) >= language.max_passages:
-                break
-        task = cls(training[: language.max_passages], validation, language, trainee.network.get_vocabulary_size())
-        task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
-        task.training_data, task.file_hashes = record.inputs, {table: record.files[table].xxh3}
-        return task
-
-    def loss(self, network: LanguageModel, part: np.ndarray, rows: np.ndarray) -> Tensor:
+    def loss(self, network: LanguageModel, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the mean over groups and directions."""
         device = network.output_embedding.weight.device
-        sampling_distribution, log_expected_counts = (
-            self._sampling_distribution.to(device),
-            self._log_expected_counts.to(device),
-        )
+        distribution, log_expected_counts = self._sampling_distribution.to(device), self._log_expected_counts.to(device)
         losses = []
-        for group in part:
-            sample = torch.multinomial(sampling_distribution, self._sampled, replacement=True)
-            for predicted, targets in network.predictions([self._learned[row] for row in self._groups[group]]):
+        for group in micro_batch:
+            sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
+            for predicted, targets in network.predictions([self._training[row] for row in self._groups[group]]):
                 if len(targets):
                     losses.append(network.sampled_softmax_loss(predicted, targets, sample, log_expected_counts))
-        return torch.stack(losses).sum() / (2 * len(rows)) if losses else network.output_embedding.weight.sum() * 0
+        return torch.stack(losses).sum() / (2 * len(batch)) if losses else network.output_embedding.weight.sum() * 0
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the most frequent word."""
         most_frequent = int(self._frequencies.argmax())
-        counts = Counter(word for passage in self._held for word in passage.token_ids if word > UNKNOWN_ID)
+        counts = Counter(word for passage in self._validation for word in passage.token_ids if word > UNKNOWN_ID)
         return {"most frequent word": {"both": _percent(counts[most_frequent], counts.total())}}
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
@@ -140,8 +130,8 @@ class LanguageModelTask(Task[LanguageModel]):
             raise divergence_error(step, "a weight is not finite")
         correct, total = np.zeros(2), np.zeros(2)
         with evaluation_mode(network), torch.inference_mode():
-            for rows in batch_by_length([len(passage) for passage in self._held], VALIDATION_BATCH_SIZE):
-                for direction, (predicted, targets) in enumerate(network.predictions([self._held[row] for row in rows])):
+            for rows in batch_by_length([len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE):
+                for direction, (predicted, targets) in enumerate(network.predictions([self._validation[row] for row in rows])):
                     correct[direction] += (network.scores(predicted).argmax(1) == targets).sum().item()
                     total[direction] += len(targets)
         ahead, back = map(_percent, correct, total)

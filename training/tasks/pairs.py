@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from submission.errors import InputError
+from submission.errors import InputError, UsageError
 from submission.inference.pretrained import PretrainedEncoder
-from submission.models.ranker import LatentRanker, Ranker
+from submission.models.ranker import LatentRanker, Ranker, SiameseRanker
 from submission.storage.artifact_store import MANIFEST, read_manifest
 from submission.text.tokenisers import Tokeniser
 from training.cards import ARGS_ME_CREDIT
@@ -19,12 +20,10 @@ from training.data.pair_tables import TrainingPairs, ValidationQueries, load_tra
 from training.data.pairs import reproduce_pairs
 from training.data.seeds import RandomStream, random_generator
 from training.data.work_directory import hard_negatives_file, read_table_record
-from training.fitting import pairwise_losses
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import BaseRecipe, Recipe
-from training.fitting.task import Task, dead_network_error, divergence_error
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import (
     CandidateScorer,
     encoder_cosine_scorer,
@@ -33,6 +32,9 @@ from training.fitting.validation import (
     score_bm25,
     validate_candidates,
 )
+
+MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
+HardNegatives = Literal["dirichlet"]
 
 LISTWISE_ONLY = ("tfr_bert",)  # rankers trained on lists only
 BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
@@ -44,7 +46,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = LearningCurve(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
-    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives; None: least similar
+    hard_negatives: HardNegatives | None = None  # retrieval model of hard negatives; None: least similar
 
     def to_provenance(self) -> dict[str, Any]:
         """Omit the default, so recipes without a task table stay unchanged."""
@@ -56,16 +58,16 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
             raise ValueError(f"{recipe.ranker or recipe.enricher} cannot be trained on pairs; add its task table")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
-        """Load training pairs and validation queries. Raises InputError: missing, or not of these tables."""
-        return PairwiseTask.of(recipe, trainee, work, device, self.hard_negatives)
+        """Load training pairs and validation queries."""
+        return PairwiseTask.load(recipe, trainee, work, device, self.hard_negatives)
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if the tables or hard negatives are missing."""
         _read_records(work, self.hard_negatives)
 
-    def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the tables of the corpus again."""
-        return reproduce_pairs(source, work, made, self.hard_negatives)
+        return reproduce_pairs(data_dir, work, training_data, self.hard_negatives)
 
 
 class PairwiseTask(Task[Ranker]):
@@ -84,36 +86,36 @@ class PairwiseTask(Task[Ranker]):
     ) -> None:
         self._pairs, self._queries, self._device, self._pretrained = pairs, queries, device, pretrained
         self._training = recipe.training
-        self._all_queries = np.arange(len(queries.candidates))
-        self._selection_queries = _sample_queries(self._all_queries, recipe)
+        self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
+        if recipe.training.validation_queries:
+            shuffled = random_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(self._all_queries)
+            self._selection_queries = np.sort(shuffled[: recipe.training.validation_queries])
         self.train_size, self.validation_size = len(pairs.negatives), len(self._all_queries)
 
     @classmethod
-    def of(
+    def load(
         cls,
         recipe: Recipe,
         trainee: TrainableNetwork[Ranker, Tokeniser],
         work: Path,
         device: torch.device,
-        hard_negatives: Literal["dirichlet"] | None = None,
+        hard_negatives: HardNegatives | None = None,
     ) -> Self:
         """Load the data prepared by `prepare pairs`. Raises InputError: missing tables or hard negatives."""
-        decided_by, files = _read_records(work, hard_negatives)
+        training_data, file_hashes = _read_records(work, hard_negatives)
         pairs = load_training_pairs(work, trainee.network.token_unit, trainee.reader, hard_negatives)
         queries = load_validation_queries(work, trainee.network.token_unit, trainee.reader)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
-        task.training_data, task.file_hashes = decided_by, files
+        task.training_data, task.file_hashes = training_data, file_hashes
         return task
 
-    def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
+    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
-        pairs = self._pairs
-        query, positive, negative = (
-            texts.batch(indices, self._device)
-            for texts, indices in ((pairs.queries, part), (pairs.premises, part), (pairs.premises, pairs.negatives[part]))
-        )
-        loss = pairwise_losses.pairwise_loss(ranker, query, positive, negative, self._training.margin, self._training.l1_weight)
-        return loss * (len(part) / len(rows))
+        queries, premises = self._pairs.queries, self._pairs.premises
+        query, positive = (texts.batch(micro_batch, self._device) for texts in (queries, premises))
+        negative = premises.batch(self._pairs.negatives[micro_batch], self._device)
+        loss = pairwise_loss(ranker, query, positive, negative, self._training.margin, self._training.l1_weight)
+        return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure BM25 over the premises and, for BERT networks, the cosine of the untrained encoder."""
@@ -130,37 +132,60 @@ class PairwiseTask(Task[Ranker]):
         """Validate on all queries."""
         return self._validate(ranker, step, self._all_queries)
 
-    def _validate(self, ranker: Ranker, step: int, chosen: np.ndarray) -> dict[str, float]:
+    def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
         try:
-            metrics, all_tied = validate_candidates(self._queries, chosen, ranker_scorer(ranker, self._device))
+            metrics, all_tied = validate_candidates(self._queries, query_rows, ranker_scorer(ranker, self._device))
         except FloatingPointError as error:
             raise divergence_error(step, str(error)) from None
         if all_tied:
             raise dead_network_error(step)
-        return metrics | (
-            latent_sparsity(ranker, self._queries, chosen, self._device) if isinstance(ranker, LatentRanker) else {}
-        )
+        if isinstance(ranker, LatentRanker):
+            metrics |= latent_sparsity(ranker, self._queries, query_rows, self._device)
+        return metrics
+
+
+def pairwise_loss(
+    ranker: Ranker, query: MaskedIds, positive: MaskedIds, negative: MaskedIds, margin: float, l1_weight: float
+) -> Tensor:
+    """Return the hinge loss of a batch, a scalar, with an L1 penalty for latent networks.
+
+    Siamese networks encode the query once and both premises in one batch.
+    """
+    if l1_weight and not isinstance(ranker, LatentRanker):
+        raise UsageError(f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe")
+    if not isinstance(ranker, SiameseRanker):
+        return hinge_loss(ranker(*query, *positive), ranker(*query, *negative), margin)
+    q = ranker.encode_batch(*query)
+    d1, d2 = ranker.encode_batch(*map(_concat_padded, positive, negative)).chunk(2)
+    loss = hinge_loss(ranker.score_vectors(q, d1), ranker.score_vectors(q, d2), margin)
+    return loss + l1_weight * l1_norm(q, d1, d2) if l1_weight else loss
+
+
+def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
+    """Return the mean of max(0, margin - positive + negative) of scores (B,) (Entezari 2020, eq. 3.5, 3.18)."""
+    return functional.relu(margin - positive + negative).mean()
+
+
+def l1_norm(*vectors: Tensor) -> Tensor:
+    """Return the batch mean of the summed L1 norms (Entezari 2020, eq. 3.20)."""
+    return torch.cat(vectors, dim=1).abs().sum(1).mean()
+
+
+def _concat_padded(*parts: Tensor) -> Tensor:
+    """Concatenate batches (B, L), padded to the longest."""
+    longest = max(part.shape[1] for part in parts)
+    return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
 
 
 def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return record and file hashes of the tables. Raises InputError: missing tables or hard negatives."""
     tables = read_table_record(work)
-    decided_by, files = tables.inputs, {name: file.xxh3 for name, file in tables.files.items()}
+    hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
-        return decided_by, files
+        return tables.inputs, hashes
     path = hard_negatives_file(work, hard_negatives)
     record = read_manifest(path.parent / MANIFEST)
-    if path.name not in record.files or not decided_by.items() <= record.inputs.items():
+    if path.name not in record.files or not tables.inputs.items() <= record.inputs.items():
         command = f"`python -m training prepare pairs -i INPUT --work-dir {work} --hard-negatives {hard_negatives}`"
         raise InputError(f"{path}: missing or built from other tables; run {command}")
-    return record.inputs, files | {path.name: record.files[path.name].xxh3}
-
-
-def _sample_queries(everything: np.ndarray, recipe: Recipe) -> np.ndarray:
-    """Return the queries that select the checkpoint: a seeded sample or all."""
-    count = recipe.training.validation_queries
-    return (
-        np.sort(random_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(everything)[:count])
-        if count
-        else everything
-    )
+    return record.inputs, hashes | {path.name: record.files[path.name].xxh3}

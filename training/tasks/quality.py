@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, RankScope, build_ranked_lists
 from training.fitting.listwise_losses import LOSSES, LossName
 from training.fitting.recipe import Recipe
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import TrainableNetwork
 
 HOLD_OUT_ONE_IN = 5
 
@@ -40,17 +40,32 @@ class QualitySpec(TextNetworkSpec, frozen=True):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> QualityTask:
-        """Load training lists and validation topics. Raises InputError: missing, or of a single debate."""
-        return QualityTask.of(self, recipe.seed, trainee.reader, work, device)
+        """Load the tables and split them by debate."""
+        tables = [load_table(work, name) for name in self.datasets]
+        masks = [held_out_debates(table, recipe.seed) for table in tables]
+        train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
+        validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
+        task = QualityTask(train, validation, self, trainee.reader, device)
+        sources = [CREDITS[name] for name in self.datasets]
+        task.data_description = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
+        task.training_data = {
+            "input": self._source_hashes(work),
+            "data": " and ".join(source.name for source in sources),
+            "licence": " and ".join(source.licence for source in sources),
+        }
+        task.file_hashes = {name: sha256_file(table_path(work, name)) for name in self.datasets}
+        return task
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if a table is missing."""
-        for name in self.datasets:
-            source_hashes(work, name)
+        self._source_hashes(work)
 
-    def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the tables again."""
-        prepare_quality(source, self.datasets, work)
+        prepare_quality(data_dir, self.datasets, work)
+        return self._source_hashes(work)
+
+    def _source_hashes(self, work: Path) -> dict[str, str]:
         return {file: value for name in self.datasets for file, value in source_hashes(work, name).items()}
 
 
@@ -60,29 +75,11 @@ class QualityTask(ListwiseTask):
     metrics_description = "Percent, means over the topics of held-out debates."
 
     def __init__(
-        self, train: pd.DataFrame, validation: pd.DataFrame, lists: QualitySpec, tokeniser: Tokeniser, device: torch.device
+        self, train: pd.DataFrame, validation: pd.DataFrame, spec: QualitySpec, tokeniser: Tokeniser, device: torch.device
     ) -> None:
-        """Build training lists from one table; validate on another. See `quality_table`."""
-        labelled = build_ranked_lists(train, lists.list_size, lists.ranks_within, lists.loss)
-        super().__init__(train, labelled, LOSSES[lists.loss], validation, tokeniser, device)
-
-    @classmethod
-    def of(cls, lists: QualitySpec, seed: int, tokeniser: Tokeniser, work: Path, device: torch.device) -> Self:
-        """Load the tables and split them by debate. Raises InputError: missing, or of a single debate."""
-        tables = [load_table(work, name) for name in lists.datasets]
-        masks = [held_out_debates(table, seed) for table in tables]
-        train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
-        validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
-        task = cls(train, validation, lists, tokeniser, device)
-        sources = [CREDITS[name] for name in lists.datasets]
-        task.data_description = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
-        task.training_data = {
-            "input": {file: value for name in lists.datasets for file, value in source_hashes(work, name).items()},
-            "data": " and ".join(source.name for source in sources),
-            "licence": " and ".join(source.licence for source in sources),
-        }
-        task.file_hashes = {name: sha256_file(table_path(work, name)) for name in lists.datasets}
-        return task
+        """Build training lists from one table; validate on another."""
+        lists = build_ranked_lists(train, spec.list_size, spec.ranks_within, spec.loss)
+        super().__init__(train, lists, LOSSES[spec.loss], validation, tokeniser, device)
 
 
 def held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,16 +20,15 @@ from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
-from training.data.datasets.argument_components import SOURCES, TaggedDocument
-from training.data.datasets.argument_components import tag_set as tags_in
+from training.data.datasets.argument_components import SOURCES, TaggedDocument, tag_set
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
+from training.data.word_vectors import VectorMethod
 from training.evaluation.tagging import MajorityTagger, component_metrics
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, TRANSFERRED_LAYERS
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from training.fitting.task import Task, divergence_error
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.task import Task, TrainableNetwork, divergence_error
 from training.fitting.validation import evaluation_mode
 
 
@@ -37,16 +36,11 @@ class TaggingSpec(TaskSpec, frozen=True):
     """Data of the tagger and the initialisation of its layers; batch sizes count passages."""
 
     curve: ClassVar = LearningCurve(
-        "negative log-likelihood per passage",
-        ("precision", "recall", "F1"),
-        "F1",
-        "%, whole components",
-        "documents",
-        keep_last=True,
+        "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True
     )
     supported_networks: ClassVar = ("targer",)
     datasets: tuple[Literal["essays", "webd"], ...]
-    vectors: Literal["word2vec", "fasttext"] = "word2vec"
+    vectors: VectorMethod = "word2vec"
     init_from: str = ""  # checkpoint of a language model in the same folder
 
     def __post_init__(self) -> None:
@@ -55,7 +49,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
 
     @property
-    def surface_vectors(self) -> Literal["word2vec", "fasttext"]:
+    def surface_vectors(self) -> VectorMethod:
         """Return the method of the surface-token vectors."""
         return self.vectors
 
@@ -66,7 +60,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build a tagger and initialise its layers from the language model. Raises UsageError: vocabularies or sizes differ."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
-        network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tags_in(self.datasets)})
+        network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:
@@ -75,31 +69,32 @@ class TaggingSpec(TaskSpec, frozen=True):
                 {name: tensor for name, tensor in module.state_dict().items() if name.startswith(TRANSFERRED_LAYERS)}
                 for module in (model, network)
             )
-            shapes, expected_shapes = (
-                {name: tensor.shape for name, tensor in tensors.items()} for tensors in (pretrained, initial)
-            )
+            shapes, expected_shapes = ({name: value.shape for name, value in part.items()} for part in (pretrained, initial))
             if reader.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
-                raise UsageError(
-                    f"tagging.init_from: {self.init_from!r} has another vocabulary or other sizes than the recipe; use the "
-                    "same vectors and [network]"
-                )
-            network.load_state_dict({**network.state_dict(), **pretrained})
+                reason = f"{self.init_from!r} has another vocabulary or other sizes than the recipe"
+                raise UsageError(f"tagging.init_from: {reason}; use the same vectors and [network]")
+            network.load_state_dict(network.state_dict() | pretrained)
             source["init_from"] = {"name": self.init_from, "fingerprint": fingerprint}
         return TrainableNetwork(ENRICHER_FORMAT, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> TaggingTask:
-        """Load the documents. Raises InputError: missing or damaged."""
-        return TaggingTask.of(self.datasets, recipe.seed, trainee, work)
+        """Load the documents and split them."""
+        splits = [split_documents(load_documents(work, name), recipe.seed) for name in self.datasets]
+        task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
+        sources = " and ".join(SOURCES[name].description for name in self.datasets)
+        task.data_description = f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
+        paths = [table_path(work, name) for name in self.datasets]
+        task.training_data, task.file_hashes = {"input": {path.name: sha256_file(path) for path in paths}}, {}
+        return task
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if a table is missing."""
         for name in self.datasets:
             load_documents(work, name)
 
-    def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError: the data cannot be rebuilt from a single directory."""
-        commands = "`prepare tags`, `prepare vectors` and `fit`"
-        raise UsageError(f"trained on tagged documents, not on a corpus; run {commands} again")
+        raise UsageError("trained on tagged documents, not on a corpus; run `prepare tags`, `prepare vectors` and `fit` again")
 
 
 @dataclass(frozen=True)
@@ -110,11 +105,8 @@ class TaggedPassages:
     tags: list[list[str]]
 
     @classmethod
-    def of(cls, documents: Sequence[TaggedDocument], reader: SurfaceReader) -> TaggedPassages:
-        """Split documents into passages.
-
-        A component that continues from the previous passage starts with B-.
-        """
+    def from_documents(cls, documents: Sequence[TaggedDocument], reader: SurfaceReader) -> TaggedPassages:
+        """Split documents into passages; a component that continues from the previous passage starts with B-."""
         passages, tags = [], []
         for document in documents:
             remaining_tags = iter(document.tags)
@@ -126,11 +118,7 @@ class TaggedPassages:
 
 
 class TaggingTask(Task[TARGER]):
-    """Training and held-out documents.
-
-    There are too few labelled documents for a separate validation set: the learning rate decays to 0 and the last network is
-    kept.
-    """
+    """Training and held-out documents, too few for a validation set: the last network is kept."""
 
     metrics_description = (
         "Percent, on held-out documents: whole components (precision, recall, F1) and tokens (accuracy). They did not select "
@@ -139,38 +127,25 @@ class TaggingTask(Task[TARGER]):
 
     def __init__(self, documents: Split, network: TARGER, reader: SurfaceReader) -> None:
         """Build the training examples and forbid tag transitions that do not occur in them."""
-        self._train, self._test = (TaggedPassages.of(half, reader) for half in (documents.train, documents.test))
+        self._train, self._test = (TaggedPassages.from_documents(half, reader) for half in (documents.train, documents.test))
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
         self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
         tags, _ = self._gold_tags(range(self.train_size), network.crf.transitions.device)
         network.crf.forbid_unseen_transitions(tags)
 
-    @classmethod
-    def of(cls, datasets: Sequence[str], seed: int, trainee: TrainableNetwork[TARGER, SurfaceReader], work: Path) -> Self:
-        """Load the documents and split them. Raises InputError: missing or damaged."""
-        splits = [split_documents(load_documents(work, name), seed) for name in datasets]
-        task = cls(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
-        paths = [table_path(work, name) for name in datasets]
-        sources = " and ".join(SOURCES[name].description for name in datasets)
-        task.data_description = f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
-        task.training_data = {"input": {path.name: sha256_file(path) for path in paths}}
-        task.file_hashes = {}
-        return task
-
-    def loss(self, network: TARGER, part: np.ndarray, rows: np.ndarray) -> Tensor:
+    def loss(self, network: TARGER, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
-        batch = network.collate([self._train.passages[row] for row in part])
-        tags, mask = self._gold_tags(part.tolist(), batch[-1].device)
-        return network.crf.compute_loss(network(*batch), tags, mask) * (len(part) / len(rows))
+        inputs = network.collate([self._train.passages[row] for row in micro_batch])
+        tags, mask = self._gold_tags(micro_batch.tolist(), inputs[-1].device)
+        return network.crf.compute_loss(network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the most frequent tag, overall and per word."""
         majority = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
+        constant = [[majority.most_frequent] * len(passage) for passage in words]
         return {
-            "most frequent tag": component_metrics(
-                self._test.tags, [[majority.most_frequent] * len(passage) for passage in words]
-            ),
+            "most frequent tag": component_metrics(self._test.tags, constant),
             "most frequent tag per word": component_metrics(self._test.tags, majority.predict(words)),
         }
 
@@ -187,7 +162,7 @@ class TaggingTask(Task[TARGER]):
 
 
 def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[list[str]]:
-    """Predict the tags of passages."""
+    """Predict the tags of each passage."""
     batches = batch_by_tokens([len(passage) for passage in passages], network.min_batch_tokens)
     with evaluation_mode(network), torch.inference_mode():
         tagged = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,18 +19,16 @@ from submission.inference.device import get_max_batch_tokens, map_batches
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.storage.hashing import hash_input_files
-from submission.text.passages import Passage, PassageReader
+from submission.text.passages import Passage
 from training.cards import ARGS_ME_CREDIT
 from training.data.seeds import RandomStream, random_generator
 from training.data.split import hold_out
 from training.data.term_weighting import check_prepared, iter_passages, passages_dir, prepare_passages
 from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
-from training.fitting.hyperparameters import NonNegativeInt
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
-from training.fitting.recipe import Recipe
-from training.fitting.task import Task, dead_network_error, divergence_error
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.recipe import NonNegativeInt, Recipe
+from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import evaluation_mode
 
 CONSTANT, IDF = "best constant", "linear in IDF"
@@ -50,22 +48,40 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device
-    ) -> TermWeightingTask:
-        """Load the passages. Raises InputError: missing, or of a single discussion."""
-        return TermWeightingTask.of(self, recipe.seed, trainee.reader, work, device)
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+        """Load the passages and split them by discussion."""
+        record, roles = check_prepared(work, self.documents), _assign_passages(work, self, recipe.seed)
+        training: list[tuple[np.ndarray, np.ndarray]] = []
+        passages: list[Passage] = []
+        labels: list[LabelledWords] = []
+        baseline = IdfBaseline()
+        for index, row in enumerate(iter_passages(work, self.documents, self.reference)):
+            if index not in roles:
+                continue
+            passage = trainee.reader.encode(row["passage"])
+            passage_labels = word_labels(passage, dict.fromkeys(row["words"], 1.0))
+            if roles[index] == "validation":
+                passages.append(passage)
+                labels.append(passage_labels)
+            else:
+                baseline.add(passage_labels)
+                training.append((np.array(passage.piece_ids, np.int32), piece_targets(passage, passage_labels)))
+        task = TermWeightingTask(TrainingPassages.from_examples(training), baseline, passages, labels, device)
+        relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
+        task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
+        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
+        return task
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if the passages are missing."""
         check_prepared(work, self.documents)
 
-    def prepare_again(self, source: Path, work: Path, made: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the passages again. Raises UsageError: they were filtered by judgments."""
-        if made["qrels"] or made["runs"]:
+        if training_data["qrels"] or training_data["runs"]:
             raise UsageError("its passages were filtered by judgments; run `prepare passages` and `fit` again")
-        prepare_passages(source, work)
-        return hash_input_files(find_corpus_files(source))
+        prepare_passages(data_dir, work)
+        return hash_input_files(find_corpus_files(data_dir))
 
 
 @dataclass(frozen=True)
@@ -76,18 +92,16 @@ class TrainingPassages:
     targets: Tensor
 
     @classmethod
-    def of(cls, found: Sequence[tuple[np.ndarray, np.ndarray]]) -> TrainingPassages:
+    def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> TrainingPassages:
         """Pad the ids and targets (-1, 0 or 1) of passages."""
-        pieces, labels = (
-            PaddedTexts.from_ids([ids for ids, _ in found]),
-            PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in found]),
-        )
-        return cls(pieces, (labels.ids - 1).to(torch.int8))  # padded with 0
+        word_pieces = PaddedTexts.from_ids([ids for ids, _ in examples])
+        labels = PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in examples])  # padded with 0
+        return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
-    def take(self, role: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Return ids, mask and targets (B, T) of some passages."""
-        ids, mask = self.word_pieces.batch(role, device)
-        return ids, mask, self.targets[role][:, : ids.shape[1]].to(device)
+        ids, mask = self.word_pieces.batch(rows, device)
+        return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
 
 
 class TermWeightingTask(Task[DeepCT]):
@@ -100,47 +114,21 @@ class TermWeightingTask(Task[DeepCT]):
 
     def __init__(
         self,
-        learned: TrainingPassages,
-        words: IdfBaseline,
+        training: TrainingPassages,
+        baseline: IdfBaseline,
         passages: Sequence[Passage],
         labels: Sequence[LabelledWords],
         device: torch.device,
     ) -> None:
-        """Store training passages, baseline statistics and validation passages."""
-        self._training, self._baseline, self._passages, self._labels = learned, words, passages, labels
+        """Store training passages, baseline, and validation passages with labels."""
+        self._training, self._baseline, self._passages, self._labels = training, baseline, passages, labels
         self._device = device
-        self.train_size, self.validation_size = len(learned.targets), len(passages)
+        self.train_size, self.validation_size = len(training.targets), len(passages)
 
-    @classmethod
-    def of(cls, settings: TermWeightingSpec, seed: int, reader: PassageReader, work: Path, device: torch.device) -> Self:
-        """Load the passages and split them by debate. Raises InputError: missing, or of a single discussion."""
-        record, roles = check_prepared(work, settings.documents), _assign_passages(work, settings, seed)
-        training: list[tuple[np.ndarray, np.ndarray]] = []
-        passages: list[Passage] = []
-        labels: list[LabelledWords] = []
-        baseline = IdfBaseline()
-        for index, row in enumerate(iter_passages(work, settings.documents, settings.reference)):
-            if index not in roles:
-                continue
-            passage = reader.encode(row["passage"])
-            passage_labels = word_labels(passage, dict.fromkeys(row["words"], 1.0))
-            if roles[index] == "validation":
-                passages.append(passage)
-                labels.append(passage_labels)
-            else:
-                baseline.add(passage_labels)
-                training.append((np.array(passage.piece_ids, np.int32), piece_targets(passage, passage_labels)))
-        task = cls(TrainingPassages.of(training), baseline, passages, labels, device)
-        task.data_description = (
-            f"{ARGS_ME_CREDIT}: a word is relevant if it shares a stem with {REFERENCES[settings.reference]}"
-        )
-        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
-        return task
-
-    def loss(self, network: DeepCT, role: np.ndarray, rows: np.ndarray) -> Tensor:
+    def loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the mean over all words of the batch."""
-        ids, mask, targets = self._training.take(role, self._device)
-        return sum_squared_error(network(ids, mask), targets) / (self._training.targets[rows] >= 0).sum().to(self._device)
+        ids, mask, targets = self._training.batch(micro_batch, self._device)
+        return sum_squared_error(network(ids, mask), targets) / (self._training.targets[batch] >= 0).sum().to(self._device)
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the best constant and a linear function of IDF."""

@@ -13,9 +13,9 @@ from sklearn.linear_model import RidgeCV
 
 from submission.models.ranker import DenseRanker
 from submission.retrieval.dense import encode_texts
-from training.fitting.hyperparameters import EncoderSettings
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import dense_ranks
+from training.fitting.recipe import EncoderSettings
 from training.tasks import load_recipe
 
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # selected by leave-one-out cross-validation

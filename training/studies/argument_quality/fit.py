@@ -14,14 +14,12 @@ from submission.models.ranker import Ranker
 from submission.paths import CHECKPOINT_DIR
 from submission.text.tokenisers import Tokeniser
 from training.fitting.frozen_layer_cache import FrozenLayerCache
-from training.fitting.hyperparameters import EncoderSettings
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import encode_pairs
-from training.fitting.recipe import Recipe
-from training.fitting.schedule import Schedule
-from training.fitting.trainable import TrainableNetwork
+from training.fitting.recipe import EncoderSettings, Recipe
+from training.fitting.task import TrainableNetwork
+from training.fitting.training_loop import Schedule, TrainingState
 from training.fitting.training_loop import train as train_loop
-from training.fitting.training_state import TrainingState
 from training.fitting.validation import evaluation_mode
 from training.tasks.quality import QualitySpec, QualityTask
 
@@ -45,7 +43,7 @@ def train_network(
     _share_frozen_layers(trainee, recipe, device)
     assert isinstance(recipe.task, QualitySpec)
     task = QualityTask(train, dev, recipe.task, trainee.reader, device)
-    optimiser = trainee.build_optimiser(recipe.training, recipe.encoder)
+    optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     schedule, state = Schedule(recipe, task.train_size), TrainingState("")
     best = {}
     for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):

@@ -51,13 +51,13 @@ def test_targets_are_on_the_first_word_pieces() -> None:
     assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
     targets = piece_targets(passage, labelled)
     assert targets.tolist() == [0, 1, -1, -1, 0, 0, -1, 1, -1]
-    passages = TrainingPassages.of(
+    passages = TrainingPassages.from_examples(
         [(np.array(passage.piece_ids, np.int32), targets), (np.array([4], np.int32), np.array([1.0]))]
     )
-    ids, mask, labels = passages.take(np.array([1, 0]), CPU)
+    ids, mask, labels = passages.batch(np.array([1, 0]), CPU)
     assert ids.shape == mask.shape == labels.shape == (2, 9)
     assert (labels[0].tolist(), labels[1].tolist()) == ([1] + [-1] * 8, targets.tolist())
-    assert passages.take(np.array([1]), CPU)[2].tolist() == [[1]]
+    assert passages.batch(np.array([1]), CPU)[2].tolist() == [[1]]
 
 
 def test_metrics_match_hand_computed_values() -> None:

@@ -16,8 +16,8 @@ from submission.models.ranker import Ranker
 from submission.models.rankers import list_rankers
 from tests.contract.test_rankers import build, texts
 from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
-from training.fitting.pairwise_losses import pairwise_loss
 from training.fitting.task import Task
+from training.tasks.pairs import pairwise_loss
 
 
 class Ordered(Task):

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from training.fitting.lazy_adam import LazyAdam
+from training.fitting.pairwise_losses import MaskedIds
 
 from submission.errors import UsageError
 from submission.inference.batching import PaddedTexts
@@ -20,8 +22,6 @@ from submission.models.rankers.knrm import KNRM
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import TrainingPairs
 from training.fitting import pairwise_losses
-from training.fitting.lazy_adam import LazyAdam
-from training.fitting.pairwise_losses import MaskedIds
 from training.fitting.recipe import Recipe
 from training.fitting.training_loop import take_step
 from training.tasks.pairs import PairwiseSpec, PairwiseTask

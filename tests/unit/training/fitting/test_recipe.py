@@ -11,9 +11,8 @@ from submission.models.bert import BERTNetwork
 from submission.models.rankers import list_rankers
 from training.data.datasets.argument_components import tag_set
 from training.data.quality import CREDITS
-from training.fitting.hyperparameters import TrainingSettings
-from training.fitting.recipe import Recipe
-from training.fitting.schedule import Schedule
+from training.fitting.recipe import Recipe, TrainingSettings
+from training.fitting.training_loop import Schedule
 from training.paths import RECIPES
 from training.tasks import load_recipe
 from training.tasks.contrastive import ContrastiveSpec

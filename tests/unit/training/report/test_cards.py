@@ -16,7 +16,7 @@ from submission.retrieval.lexical import LexicalParameters
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, PROVENANCE, read_json
 from training.cards import JUDGED_CREDIT, render_card
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE
-from training.fusion.card import render_card as fusion_card
+from training.fusion.learned import render_card as fusion_card
 from training.paths import RESULTS
 from training.tuning.grid import SELECTION_MEASURES
 

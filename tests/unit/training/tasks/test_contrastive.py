@@ -7,12 +7,12 @@ from math import log
 import numpy as np
 import pytest
 import torch
+from training.fitting.hyperparameters import TrainingSettings
 
 from submission.inference.batching import PaddedTexts
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.data.split import CANDIDATES_PER_QUERY
-from training.fitting.hyperparameters import TrainingSettings
 from training.fitting.recipe import Recipe
 from training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 from torch import Tensor
+from training.fitting.hyperparameters import EncoderSettings, TrainingSettings
 
 from submission.errors import InputError, TrainingError
 from submission.inference.pretrained import PretrainedEncoder
@@ -18,7 +19,6 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, tiny_tokenizer
 from training.data.quality import COLUMNS
 from training.fitting.frozen_layer_cache import FrozenLayerCache
-from training.fitting.hyperparameters import EncoderSettings, TrainingSettings
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import build_ranked_lists
 from training.fitting.listwise_losses import LOSSES
