@@ -1,4 +1,4 @@
-"""In-batch negatives and a language model's labels against values by hand."""
+"""Test the in-batch loss and its query-likelihood labels against values computed by hand."""
 
 from __future__ import annotations
 
@@ -7,49 +7,43 @@ from math import log
 import numpy as np
 import pytest
 import torch
-from training.fitting.hyperparameters import TrainingSettings
 
 from submission.inference.batching import PaddedTexts
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.data.split import CANDIDATES_PER_QUERY
-from training.fitting.recipe import Recipe
+from training.fitting.recipe import Recipe, TrainingSettings
 from training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
 
 CPU = torch.device("cpu")
-CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # the first and the third are the same; 1 is unknown
+CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 
 
-def task(settings: ContrastiveSpec, sparsity: float = 0.0) -> ContrastiveTask:
-    recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=sparsity), task=settings)
+def task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
+    recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=l1_weight), task=spec)
     queries = ValidationQueries(
         PaddedTexts.from_ids([]), PaddedTexts.from_ids([]), np.empty((0, CANDIDATES_PER_QUERY), dtype=int), np.empty(0), [], []
     )
-    return ContrastiveTask(
-        TrainingPairs(PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2])),
-        queries,
-        recipe,
-        CPU,
-    )
+    pairs = TrainingPairs(PaddedTexts.from_ids(CONCLUSIONS), PaddedTexts.from_ids(PREMISES), np.array([1, 0, 3, 2]))
+    return ContrastiveTask(pairs, queries, recipe, CPU)
 
 
 def network() -> tuple[SNRM, np.ndarray, np.ndarray]:
-    """A network, and the vectors of all conclusions and premises."""
+    """Return a network and the vectors of all conclusions and premises."""
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
     with torch.no_grad():
-        vectors = [
-            ranker.encode(*PaddedTexts.from_ids(texts).batch(np.arange(4), CPU)).numpy() for texts in (CONCLUSIONS, PREMISES)
-        ]
-    return ranker, vectors[0], vectors[1]
+        inputs = [PaddedTexts.from_ids(texts).batch(np.arange(4), CPU) for texts in (CONCLUSIONS, PREMISES)]
+        queries, premises = (ranker.encode(*texts).numpy() for texts in inputs)
+    return ranker, queries, premises
 
 
 def log_softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 
 
-def test_in_batch_negatives_exclude_positives() -> None:
+def test_loss_excludes_premises_of_the_same_conclusion() -> None:
     ranker, queries, premises = network()
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
@@ -58,38 +52,40 @@ def test_in_batch_negatives_exclude_positives() -> None:
     assert loss.item() == pytest.approx(expected, abs=1e-5)
     assert expected > 0.1
 
-    weak_task = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
-    labels = np.exp(log_softmax(weak_task.query_log_likelihoods(np.arange(4))))
+
+def test_weak_labels_are_query_likelihoods() -> None:
+    ranker, queries, premises = network()
+    weak = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
+    labels = np.exp(log_softmax(weak.query_log_likelihoods(np.arange(4))))
     expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
-    assert weak_task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
+    assert weak.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
-def test_weak_labels_are_dirichlet_likelihoods() -> None:
-    contrastive = task(ContrastiveSpec(mu=20.0))
-    likelihoods = contrastive.query_log_likelihoods(np.array([0, 3]))
+def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
+    likelihoods = task(ContrastiveSpec(mu=20.0)).query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
              sum(log(20 * probabilities[word] / (2 + 20)) for word in (2, 3))]  # fmt: skip
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
-    unseen = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
-    np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(unseen)[:, None], rtol=0, atol=1e-9)
+    constants = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
+    np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(constants)[:, None], rtol=0, atol=1e-9)
 
 
-def test_loss_mixes_labels_and_adds_sparsity() -> None:
+def test_loss_interpolates_labels_and_adds_l1_penalty() -> None:
     ranker, queries, premises = network()
-    everything = np.arange(4)
+    batch = np.arange(4)
     hard, weak, both, sparse = (
-        task(ContrastiveSpec(temperature=0.05, weak_label_weight=share), sparsity).loss(ranker, everything, everything).item()
-        for share, sparsity in ((0.0, 0.0), (1.0, 0.0), (0.25, 0.0), (0.25, 0.3))
+        task(ContrastiveSpec(temperature=0.05, weak_label_weight=weight), l1_weight).loss(ranker, batch, batch).item()
+        for weight, l1_weight in ((0.0, 0.0), (1.0, 0.0), (0.25, 0.0), (0.25, 0.3))
     )
     assert both == pytest.approx(0.75 * hard + 0.25 * weak, abs=1e-5)
     assert sparse == pytest.approx(both + 0.3 * (queries.sum() + premises.sum()) / 4, abs=1e-5)
 
 
-def test_micro_batches_equal_one_batch() -> None:
+def test_micro_batches_contribute_by_size() -> None:
     ranker, *_ = network()
-    contrastive, everything = task(ContrastiveSpec(temperature=0.05)), np.arange(4)
-    alone = [contrastive.loss(ranker, part, part).item() for part in (np.arange(2), np.arange(2, 4))]
-    shares = [contrastive.loss(ranker, part, everything).item() for part in (np.arange(2), np.arange(2, 4))]
-    assert shares == pytest.approx([value / 2 for value in alone])
+    contrastive, halves = task(ContrastiveSpec(temperature=0.05)), (np.arange(2), np.arange(2, 4))
+    losses = [contrastive.loss(ranker, half, half).item() for half in halves]
+    contributions = [contrastive.loss(ranker, half, np.arange(4)).item() for half in halves]
+    assert contributions == pytest.approx([loss / 2 for loss in losses])

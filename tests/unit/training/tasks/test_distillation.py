@@ -1,10 +1,11 @@
-"""Distillation's parts: titles that are no topics, documents for them, and what a network is told to learn of their scores."""
+"""Test the titles, documents and loss of distillation."""
 
 from __future__ import annotations
 
 import gzip
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,18 +19,20 @@ from tests.unit.training.tasks.test_quality import tiny
 from training.data.debates import exclude_similar, read_debate_titles
 from training.data.distillation import DistillationSettings, _select_ranks, table_path
 from training.data.quality import COLUMNS
+from training.fitting.recipe import Recipe
 from training.tasks.distillation import DistillationSpec, DistillationTask
 
 CPU = torch.device("cpu")
 
 
 def write(file: Path, *contexts: dict[str, object]) -> Path:
-    content = json.dumps({"arguments": [argument(f"a{i}") | {"context": c} for i, c in enumerate(contexts)]}).encode()
+    arguments = [argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
+    content = json.dumps({"arguments": arguments}).encode()
     file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
     return file
 
 
-def test_titles_of_discussions_or_pages(tmp_path: Path) -> None:
+def test_read_debate_titles_normalises_and_deduplicates(tmp_path: Path) -> None:
     files = [
         write(
             tmp_path / "debateorg.json",
@@ -55,29 +58,28 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
 @pytest.mark.parametrize(
     ("title", "is_a_topic"),
     [
-        ("Teacher tenure", True),  # both stems of the shorter one
-        ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three
-        ("Teachers should be armed", False),  # one
+        ("Teacher tenure", True),  # both stems of the shorter title
+        ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three stems
+        ("Teachers should be armed", False),  # one common stem
         ("Abotion should be legal", True),  # the ratio of `abotion legal` and `abortion legal` is 96
-        ("Abortion", True),  # its only title
-        ("legal drugs", False),  # half of each, but a single one
+        ("Abortion", True),  # its only stem
+        ("legal drugs", False),  # half of each, but a single stem
         ("Electric cars are safe to drive in winter and in summer", False),
-        ("whys and wherefores", False),  # of a topic that is nothing but stop words
+        ("whys and wherefores", False),  # stop words only
     ],
 )
-def test_paraphrased_topics_are_excluded(title: str, is_a_topic: bool) -> None:
+def test_exclude_similar_titles(title: str, is_a_topic: bool) -> None:
     assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
 
 
-def test_half_of_the_documents_are_top_ranked() -> None:
+def test_select_ranks_keeps_the_best_and_samples_the_rest() -> None:
     settings = DistillationSettings(documents_per_title=5)
-    chosen = _select_ranks(40, settings, 3)
-    assert chosen[:3].tolist() == [0, 1, 2]
-    assert len(set(chosen)) == 5
-    assert (np.diff(chosen) > 0).all()
-    assert chosen.tolist() == _select_ranks(40, settings, 3).tolist()
-    ranks = {rank for seed in range(300) for rank in _select_ranks(40, settings, seed)}
-    assert ranks == set(range(40))
+    ranks = _select_ranks(40, settings, 3)
+    assert ranks[:3].tolist() == [0, 1, 2]
+    assert len(set(ranks)) == 5
+    assert (np.diff(ranks) > 0).all()
+    assert ranks.tolist() == _select_ranks(40, settings, 3).tolist()
+    assert {rank for seed in range(300) for rank in _select_ranks(40, settings, seed)} == set(range(40))
     assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]
     assert _select_ranks(1, settings, 3).tolist() == [0]
 
@@ -85,8 +87,13 @@ def test_half_of_the_documents_are_top_ranked() -> None:
 SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
 
 
-def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationSpec]:
-    """Build a task with a number of titles, all but one for training."""
+def load_task(work: Path, spec: DistillationSpec | None = None) -> DistillationTask:
+    spec = spec or DistillationSpec()
+    return spec.build_task(Recipe(ranker="tfr_bert", task=spec), SimpleNamespace(reader=tiny()[1]), work, CPU)  # type: ignore[arg-type, return-value]
+
+
+def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationTask]:
+    """Build a network and a task with scored titles, of which a tenth, at least one, is held out."""
     rows = [
         ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
         for n in range(titles)
@@ -94,36 +101,32 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationS
     ]
     table_path(work).parent.mkdir(parents=True)
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
-    ranker, tokeniser = tiny()
-    return ranker, DistillationTask.load(DistillationSpec(loss, 3), 0, tokeniser, work, CPU)  # type: ignore[arg-type]
+    return tiny()[0], load_task(work, DistillationSpec(loss, 3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
-def test_loss_uses_scores_above_the_lowest(tmp_path: Path, loss: str) -> None:
+def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: str) -> None:
     ranker, task = distilled(tmp_path, 2, loss)
-    assert (task.list_size, task.number) == (1, 1)
+    assert (task.train_size, task.validation_size) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
     rows = task._lists.rows[0]
     with torch.inference_mode():
-        student_scores = ranker(
-            *task._read.queries.take(task._read.query[rows], CPU), *task._read.premises.take(task._read.premise[rows], CPU)
-        )
-    scores = SCORES["first" if task._dev["topic"].iloc[0] == "topic 0" else "second"]  # of the other one
-    errors = torch.tensor([scores[int(row)] for row in rows]) - min(scores) - student_scores
+        predictions = ranker(*task._training_pairs(rows))
+    scores = SCORES["first" if task._validation["topic"].iloc[0] == "topic 0" else "second"]  # of the training title
+    errors = torch.tensor([scores[int(row)] for row in rows]) - min(scores) - predictions
     pairs = [(errors[i] - errors[j]) ** 2 for i in range(3) for j in range(i)]
     assert value == pytest.approx(float(errors.square().mean() if loss == "mse" else sum(pairs) / 3), abs=1e-5)
-    assert "scored by fusion for debate titles" in task.data
+    assert "scored by fusion for debate titles" in task.data_description
 
 
-def test_titles_are_held_out_completely(tmp_path: Path) -> None:
+def test_whole_titles_are_held_out(tmp_path: Path) -> None:
     _, task = distilled(tmp_path, 20, "mse")
-    assert (task.list_size, task.number) == (18, 2)
-    assert len(task._dev) == 2 * 3
+    assert (task.train_size, task.validation_size) == (18, 2)
+    assert len(task._validation) == 2 * 3
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         distilled(tmp_path / "one", 1, "mse")
-    tokeniser = tiny()[1]
-    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distillation"):
-        DistillationTask.load(DistillationSpec(), 0, tokeniser, tmp_path / "none", CPU)
+    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
+        load_task(tmp_path / "none")
     table_path(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        DistillationTask.load(DistillationSpec(), 0, tokeniser, tmp_path, CPU)
+        load_task(tmp_path)

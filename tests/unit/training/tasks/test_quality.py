@@ -1,8 +1,10 @@
-"""Learning to order arguments by their quality: which are held out, what a batch's loss is, and networks made in memory."""
+"""Test the held-out debates, the loss and the training of networks on argument quality."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,6 @@ import pytest
 import torch
 from msgspec.structs import replace
 from torch import Tensor
-from training.fitting.hyperparameters import EncoderSettings, TrainingSettings
 
 from submission.errors import InputError, TrainingError
 from submission.inference.pretrained import PretrainedEncoder
@@ -22,7 +23,7 @@ from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import build_ranked_lists
 from training.fitting.listwise_losses import LOSSES
-from training.fitting.recipe import Recipe
+from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec, QualityTask, held_out_debates
 
@@ -39,19 +40,19 @@ RECIPE = Recipe(
 
 
 def arguments(data: str = "ukp", debates: int = 6, each: int = 7) -> pd.DataFrame:
-    """The more `topic` and the less `filler` an argument has, the better it is; a debate has two topics."""
+    """Build debates of two topics, with arguments whose score is their number of `topic` tokens."""
     rng, rows = np.random.default_rng(len(data) + debates), []
     for topic in range(2 * debates):
-        for i in range(each):
+        for index in range(each):
             good = rng.integers(0, 9)
             text = " ".join(rng.permutation(["topic"] * good + ["filler"] * (8 - good)))
-            rows.append((data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{i}", text, float(good)))
+            rows.append((data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{index}", text, float(good)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 @pytest.fixture
-def encoder_beside(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("submission.inference.pretrained.ENCODERS", encoder.parent)
+def local_encoder(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     return encoder.name
 
 
@@ -59,18 +60,17 @@ def tiny(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
     torch.manual_seed(0)
     tokenizer = tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    return TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval(), WordPieceTokeniser(
-        tokenizer, MaxLengths(20, 30)
-    )
+    ranker = TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval()
+    return ranker, WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
 
 
-def test_debates_are_held_out_completely() -> None:
+def test_whole_debates_are_held_out() -> None:
     table = arguments(debates=11)
-    chosen = held_out_debates(table, 0)
-    assert len(set(table["debate"][chosen])) == 2
-    assert not set(table["debate"][chosen]) & set(table["debate"][~chosen])
-    assert np.array_equal(chosen, held_out_debates(table, 0))
-    assert any(not np.array_equal(chosen, held_out_debates(table, seed)) for seed in range(1, 5))
+    held_out = held_out_debates(table, 0)
+    assert len(set(table["debate"][held_out])) == 2
+    assert not set(table["debate"][held_out]) & set(table["debate"][~held_out])
+    assert np.array_equal(held_out, held_out_debates(table, 0))
+    assert any(not np.array_equal(held_out, held_out_debates(table, seed)) for seed in range(1, 5))
     two = arguments(debates=2)
     assert len(set(two["debate"][held_out_debates(two, 0)])) == 1
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
@@ -78,28 +78,28 @@ def test_debates_are_held_out_completely() -> None:
 
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
-def test_batch_loss_equals_the_sum_over_lists(loss: str) -> None:
+def test_batch_loss_covers_all_lists(loss: str) -> None:
     ranker, tokeniser = tiny()
-    lists = replace(RECIPE.task, loss=loss)
+    spec = replace(LISTS, loss=loss)
     train = arguments()
-    train["premise"] = [" ".join(text.split()[: 8 - i % 5]) for i, text in enumerate(train["premise"])]
-    task = QualityTask(train, train, lists, tokeniser, CPU)
+    train["premise"] = [" ".join(text.split()[: 8 - row % 5]) for row, text in enumerate(train["premise"])]
+    task = QualityTask(train, train, spec, tokeniser, CPU)
     assert (task.train_size, task.validation_size) == (24, 12)
     rows = np.array([5, 0, 11])
     parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
-    ranked_lists, expected = build_ranked_lists(train, lists.size, lists.labels, lists.loss), torch.full((3, 4), 9.0)
-    everything = torch.from_numpy(score_arguments(_trainee(ranker, tokeniser), train, CPU))
-    for row_index, row in enumerate(ranked_lists.rows[rows]):
-        expected[row_index, : (row >= 0).sum()] = everything[row[row >= 0]]
-    value = LOSSES[loss](torch.from_numpy(ranked_lists.labels[rows]), expected)
+    lists, scores = build_ranked_lists(train, 4, "list", loss), torch.full((3, 4), 9.0)
+    train_scores = torch.from_numpy(score_arguments(_trainee(ranker, tokeniser), train, CPU))
+    for position, row in enumerate(lists.rows[rows]):
+        scores[position, : (row >= 0).sum()] = train_scores[row[row >= 0]]
+    value = LOSSES[loss](torch.from_numpy(lists.labels[rows]), scores)
     torch.testing.assert_close(sum(parts).detach(), value, rtol=1e-4, atol=1e-6)  # type: ignore[union-attr]
 
 
-def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> object:
-    return type("Trainee", (), {"network": ranker, "reader": tokeniser})
+def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> Any:
+    return SimpleNamespace(network=ranker, reader=tokeniser)
 
 
-def test_validation_without_dropout_in_table_order() -> None:
+def test_validation_disables_dropout_and_keeps_row_order() -> None:
     ranker, tokeniser = tiny()
     task = QualityTask(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
@@ -114,21 +114,21 @@ def test_validation_without_dropout_in_table_order() -> None:
     assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
-def test_initial_pooler_is_the_encoders(encoder_beside: str) -> None:
+def test_network_starts_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
     ranker = build_network(RECIPE, Path(), Path()).network
-    theirs = PretrainedEncoder(encoder_beside).load_pooler_weights()
-    assert set(theirs) == {"pooler.weight", "pooler.bias"}
-    assert all(torch.equal(ranker.state_dict()[name], value) for name, value in theirs.items())
-    groups = build_network(RECIPE, Path(), Path()).build_optimiser(RECIPE.training, RECIPE.encoder).param_groups
+    pooler = PretrainedEncoder(local_encoder).load_pooler_weights()
+    assert set(pooler) == {"pooler.weight", "pooler.bias"}
+    assert all(torch.equal(ranker.state_dict()[name], value) for name, value in pooler.items())
+    groups = build_network(RECIPE, Path(), Path()).build_optimiser(5e-3, 1e-3).param_groups
     assert [group["lr"] for group in groups] == [5e-3, 1e-3]
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
-def test_network_generalises_to_other_debates(encoder_beside: str, loss: str) -> None:
+def test_training_orders_arguments_of_other_debates(local_encoder: str, loss: str) -> None:
     table = arguments()
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
-    recipe = replace(RECIPE, task=replace(RECIPE.task, loss=loss))
+    recipe = replace(RECIPE, task=replace(LISTS, loss=loss))
     network = train_network(recipe, table[~test & ~dev], table[dev], CPU)
     scores = score_arguments(network, table[test], CPU)
     assert np.corrcoef(scores, table[test]["score"])[0, 1] > 0.8
@@ -143,25 +143,25 @@ def weights(recipe: Recipe) -> dict[str, Tensor]:
 SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
 
 
-def test_training_depends_on_seed_and_keeps_the_best_epoch(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seed_and_best_validation_determine_the_network(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[object, FrozenLayerCache] = {}
     monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
-    first, again, reseeded = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
-    assert all(torch.equal(value, again[name]) for name, value in first.items())
+    first, repeated, reseeded = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
+    assert all(torch.equal(value, repeated[name]) for name, value in first.items())
     assert not torch.equal(first["linear.weight"], reseeded["linear.weight"])
     assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {"0", "1", "2"}  # of four blocks one is shared
     [frozen] = shared.values()
     assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
     one_epoch = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
-    for measures in ((5.0, 1.0), (1.0, 5.0)):
-        values = iter(measures)
-        monkeypatch.setattr(QualityTask, "validated", lambda *_, values=values: {"Spearman": next(values)})
-        best = weights(SHORT)
-        assert all(torch.equal(value, one_epoch[name]) for name, value in best.items()) == (measures[0] > measures[1])
+    for correlations in ((5.0, 1.0), (1.0, 5.0)):
+        values = iter(correlations)
+        monkeypatch.setattr(QualityTask, "validate", lambda *_, values=values: {"Spearman": next(values)})
+        is_first = correlations[0] > correlations[1]
+        assert all(torch.equal(value, one_epoch[name]) for name, value in weights(SHORT).items()) == is_first
 
 
-def test_diverged_or_constant_network_fails(encoder_beside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diverged_or_dead_networks_raise(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for factor, message in (
         (float("nan"), "the loss is nan; lower training.learning_rate"),
         (0, "all validation scores are equal"),
@@ -177,27 +177,24 @@ def test_diverged_or_constant_network_fails(encoder_beside: str, monkeypatch: py
 
 @pytest.mark.parametrize("topic", [True, False])
 @pytest.mark.parametrize("bfloat16", [False, True])
-def test_skipped_computation_keeps_the_network(
-    encoder_beside: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
+def test_cached_frozen_layers_change_no_result(
+    local_encoder: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
-    undrawn = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
+    no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
     config = PretrainedEncoder.get_encoder_config
     monkeypatch.setattr(
         PretrainedEncoder,
         "get_encoder_config",
-        lambda self, frozen: (fields := config(self, frozen)) | {"bert": fields["bert"] | undrawn},
+        lambda self, frozen: (values := config(self, frozen)) | {"bert": values["bert"] | no_dropout},
     )
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()
     recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(SHORT.encoder, bfloat16=bfloat16))
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
-    light = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
+    cached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)
-    expected = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
-    learned, difference = (
-        (expected - before).std(),
-        (light - expected).std(),
-    )  # both may be shifted: no list's loss depends on it
-    assert learned > 0.005
-    assert difference / learned < (0.05 if bfloat16 else 1e-4)
+    uncached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
+    change, difference = (uncached - before).std(), (cached - uncached).std()  # the loss ignores a common shift
+    assert change > 0.005
+    assert difference / change < (0.05 if bfloat16 else 1e-4)

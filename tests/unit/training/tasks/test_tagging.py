@@ -1,4 +1,4 @@
-"""The tagging task: training passages, batch losses, held-out documents and metrics."""
+"""Test the examples, loss, baselines and metrics of sequence tagging."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
 def document(text: str) -> TaggedDocument:
-    """From words, each with its tag behind a slash."""
+    """Parse words with tags, `word/tag`."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
     return TaggedDocument(words, tags)
 
@@ -41,91 +41,92 @@ def network() -> TARGER:
     return TARGER(config)
 
 
-def test_components_restart_per_passage() -> None:
-    passages = TaggedPassages.of(TRAIN, READER)
-    assert [passage.text for passage in passages.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
-    assert passages.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
+def test_components_restart_per_passage_and_unseen_transitions_are_forbidden() -> None:
+    examples = TaggedPassages.from_documents(TRAIN, READER)
+    assert [passage.text for passage in examples.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
+    assert examples.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
-    tagger = network()  # forbidden transitions come from the training data
+    tagger = network()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN_SCORE
-    seen = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
+    transitions = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
     expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
-    assert seen == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
+    assert transitions == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
     with torch.no_grad():
         tagger.emission.bias[1] = torch.nan
     with pytest.raises(TrainingError, match=r"step 7: a weight is not finite; lower training\.learning_rate"):
         task.validate(tagger, 7)
 
 
-def test_batch_loss_equals_the_sum_over_micro_batches() -> None:
+def test_loss_adds_up_over_micro_batches() -> None:
     tagger = network().eval()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
-    batch_loss = task.loss(tagger, rows, rows)
-    torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), batch_loss)
-    examples, batch = TaggedPassages.of(TRAIN, READER), tagger.collate
+    loss = task.loss(tagger, rows, rows)
+    torch.testing.assert_close(sum(task.loss(tagger, part, rows) for part in (rows[:2], rows[2:])), loss)
+    examples = TaggedPassages.from_documents(TRAIN, READER)
     values = []
     for row in rows:
-        inputs = batch([examples.passages[row]])
+        inputs = tagger.collate([examples.passages[row]])
         tags = torch.tensor([[TAGS.index(tag) + 1 for tag in examples.tags[row]]])
         emissions = tagger(*inputs)
         values.append(tagger.crf.log_partition(emissions, inputs[-1]) - tagger.crf.score(emissions, tags, inputs[-1]))
-    torch.testing.assert_close(torch.cat(values).mean(), batch_loss)
+    torch.testing.assert_close(torch.cat(values).mean(), loss)
 
 
-def test_metrics_on_held_out_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validation_and_baselines_use_held_out_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     tags = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
-    monkeypatch.setattr(
-        "training.tasks.tagging.predict_tags",
-        lambda _, passages: [[tags[word] for word in passage.words] for passage in passages],
-    )
+
+    def predict(_: TARGER, passages: list[SurfacePassage]) -> list[list[str]]:
+        return [[tags[token] for token in passage.tokens] for passage in passages]
+
+    monkeypatch.setattr("training.tasks.tagging.predict_tags", predict)
     expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
     assert task.validate(tagger, 1) == task.validate_final(tagger, 1) == expected
     baselines = task.measure_baselines()
     assert baselines["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
-    assert baselines["most frequent tag per word"]["accuracy"] == 25.0  # of equally frequent tags the first
+    assert baselines["most frequent tag per word"]["accuracy"] == 25.0  # the first tag wins a tie
 
 
-def test_tags_keep_passage_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_tags_keeps_the_order_of_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     tagger = network().eval()
     tagger.min_batch_tokens = 5  # type: ignore[misc]
     passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.split(text)]
     predicted = predict_tags(tagger, passages)
     assert [len(tags) for tags in predicted] == [2, 3, 1, 2]
     assert predicted == [[word.label for word in tagger.annotate([passage])[0]] for passage in passages]
-    words, drops = TARGER.annotate, []
+    annotate, modes = TARGER.annotate, []
 
-    def annotate(self: TARGER, batch: list[SurfacePassage]) -> list[list[TokenAnnotation]]:
-        drops.append(self.training)
-        return words(self, batch)
+    def record(self: TARGER, batch: list[SurfacePassage]) -> list[list[TokenAnnotation]]:
+        modes.append(self.training)
+        return annotate(self, batch)
 
-    monkeypatch.setattr(TARGER, "annotate", annotate)
+    monkeypatch.setattr(TARGER, "annotate", record)
     assert predict_tags(tagger.train(), passages) == predicted
-    assert set(drops) == {False}
+    assert set(modes) == {False}
     assert tagger.training
 
 
 GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 
 
-def test_components_match_exactly() -> None:
+def test_component_metrics_count_exact_components() -> None:
     predicted = [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]]
-    # One of three components matches, among four predictions; four of nine words have correct tags.
+    # One of three components is among the four predicted; four of nine tags are correct.
     assert component_metrics(GOLD, predicted) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
     assert component_metrics(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
     nothing = [["O"] * len(tags) for tags in GOLD]
     assert component_metrics(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
-    # A component ends with its passage, and where another begins.
-    exact, parts = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
-    assert component_metrics(exact, parts) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
+    # A component ends with its passage, or where another begins.
+    single, split = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
+    assert component_metrics(single, split) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
     assert component_metrics([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
 
 
-def test_majority_baseline_per_form() -> None:
+def test_majority_tagger_falls_back_to_the_overall_majority() -> None:
     words = [["Zoos", "zoos", "ZOOS", "1984"], ["zoos", "ants", "1066"]]
     majority = MajorityTagger(words, [["B-P", "O", "O", "I-P"], ["B-P", "I-P", "I-P"]])
     assert majority.most_frequent == "I-P"
