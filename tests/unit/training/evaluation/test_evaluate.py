@@ -28,7 +28,7 @@ QRELS = """1 0 a 2
 3 0 g 0
 4 0 h 2
 """
-# topic 1: spam, unjudged, relevant 1, unjudged, relevant 2; topic 2: nothing relevant found; topic 4 is not in the run.
+# topic 1: spam, unjudged, relevant 1, unjudged, relevant 2; topic 2: nothing relevant retrieved; topic 4 is not in the run.
 RUN = """1 Q0 d 1 9 t
 1 Q0 x 2 8 t
 1 Q0 c 3 7 t
@@ -41,18 +41,18 @@ MEASURES = {**{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}, "MAP": A
 
 
 def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
-    """What `evaluate` makes of two files of this content."""
+    """Evaluate a run file with a qrels file."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
     return evaluate_run(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
 
 
-def test_metrics_by_hand(tmp_path: Path) -> None:
+def test_evaluate_run_by_hand(tmp_path: Path) -> None:
     result = evaluated(tmp_path, QRELS, RUN)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
     expected = {
-        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # nothing is behind the first five that could move up
+        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # no document moves up
         "nDCG@5 all": (1 / log2(4) + 2 / log2(6)) / ideal,
         "nDCG@5 condensed": (1 / log2(3) + 2 / log2(4)) / ideal,
         "judged@5": 3 / 5,
@@ -77,8 +77,8 @@ GRADES = st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5])
     length=st.integers(min_value=0, max_value=16),
 )
 def test_touche_ndcg_equals_a_plain_implementation(grades: list[float], order: list[int], length: int) -> None:
-    judged = {f"d{i}": max(0, grade) for i, grade in enumerate(grades) if grade != -1}
-    listed = [f"d{i}" for i in order[:length]]
+    judged = {f"d{index}": max(0, grade) for index, grade in enumerate(grades) if grade != -1}
+    listed = [f"d{index}" for index in order[:length]]
     qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": [float(grade) for grade in judged.values()]})
     qrels = qrels.astype({"docno": object, "qid": object})
     run = pd.DataFrame({"qid": "1", "docno": listed, "rank": range(1, length + 1), "score": 0.0}).astype(
@@ -102,19 +102,19 @@ SEPARATORS = (" ", "\t", "   ", " \t ")
 @given(
     data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
 )
-def test_line_order_does_not_matter(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
+def test_read_run_accepts_any_line_format(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
     """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
     scores.sort(reverse=True)
-    docnos = [f"d{i}" for i in range(len(scores))]
+    docnos = [f"d{index}" for index in range(len(scores))]
     start = data.draw(st.sampled_from([0, 1, 7]))
     distinct = data.draw(st.booleans())
     ranks = list(range(start, start + len(scores))) if distinct else [start] * len(scores)
     expected = docnos if distinct else [docno for _, docno in sorted(zip(scores, docnos, strict=True), reverse=True)]
     notation = data.draw(st.sampled_from(["{}", "{}.0", "{:e}", "{:+}"]))
     lines = []
-    for row in data.draw(st.permutations(range(len(scores)))):
+    for index in data.draw(st.permutations(range(len(scores)))):
         between = data.draw(st.sampled_from(SEPARATORS))
-        lines.append(between.join(["1", "Q0", docnos[row], str(ranks[row]), notation.format(scores[row]), "t"]))
+        lines.append(between.join(["1", "Q0", docnos[index], str(ranks[index]), notation.format(scores[index]), "t"]))
     content = "".join(f"{line}{ending}" for line in ["# a comment", *lines]).encode()
     plain, packed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
     plain.write_bytes(content)
@@ -127,7 +127,7 @@ def test_line_order_does_not_matter(tmp_path: Path, data: st.DataObject, scores:
 
 
 @pytest.mark.parametrize(
-    ("qrels", "words"),
+    ("qrels", "message"),
     [
         ("1 0 a 1\n1 0 b\n", "line 2: 3 fields; expected 4.*BEIR"),
         ("1 0 a high\n", "line 1: invalid grade 'high'; expected a number"),
@@ -139,100 +139,103 @@ def test_line_order_does_not_matter(tmp_path: Path, data: st.DataObject, scores:
         ("1 0 a 0\n", "no relevant document"),
     ],
 )
-def test_invalid_qrels_fail(tmp_path: Path, qrels: str, words: str) -> None:
+def test_malformed_qrels_raise(tmp_path: Path, qrels: str, message: str) -> None:
     (tmp_path / "qrels").write_text(qrels)
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(InputError, match=message):
         read_qrels(tmp_path / "qrels")
 
 
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
-def test_read_official_qrels() -> None:
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the real data is not available")
+def test_official_qrels_are_read() -> None:
     files = sorted((REAL_DATA / "touche-2020/qrels").iterdir())
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
 
 
-def test_unusual_qrels_by_hand(tmp_path: Path, make_input: object) -> None:
+def test_unusual_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
     (tmp_path / "qrels").write_text("1 0 a 4.0\n1 0 b -2.0\n")
     assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
     directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
     (tmp_path / "qrels").write_text(QRELS)
     assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
-    judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # of topic 1 nothing is judged irrelevant
-    values = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
-    assert values["Bpref"].tolist() == [0.5, 0.0]
-    # trectools' reader drops negative judgments.
-    values = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
-    assert values.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
-    # trectools' own means are over the topics of the run.
-    values = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
-    assert values["nDCG@5 all"].tolist() == [1.0, 0.0]
+    judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # topic 1 has no irrelevant document
+    result = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
+    assert result["Bpref"].tolist() == [0.5, 0.0]
+    # trectools' reader would drop negative grades.
+    result = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
+    assert result.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
+    # trectools' means are over the topics of the run.
+    result = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
+    assert result["nDCG@5 all"].tolist() == [1.0, 0.0]
 
 
-def a_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
-    """Random lists, and judgments of other topics too, with unjudged, irrelevant, spam, ties, and topics found by nothing."""
+def random_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
+    """Build random rankings and judgments with ties, spam, and topics that only one of them has."""
     rng = np.random.default_rng(seed)
-    documents = [f"d{i:03}" for i in range(120)]
+    documents = [f"d{index:03}" for index in range(120)]
     rows: list[tuple[str, str, int, float]] = []
     judgments = []
     for topic in map(str, range(1, 13)):
         judged = rng.choice(documents, 40, replace=False)
         labels = rng.integers(-2, 7, 40)
-        if topic != "11":  # nobody judged it
+        if topic != "11":  # unjudged topic
             judgments += [(topic, d, int(label)) for d, label in zip(judged, labels, strict=True)]
-        if topic != "12":  # the run does not have it
+        if topic != "12":  # topic missing from the run
             scores = np.sort(rng.integers(0, 60, rng.integers(1, 80)))[::-1].tolist()
-            retrieved = rng.permutation(documents)[: len(scores)].tolist()
-            order = sorted(zip(scores, retrieved, strict=True), reverse=True)  # trec_eval's: ties by docno descending
+            docnos = rng.permutation(documents)[: len(scores)].tolist()
+            order = sorted(zip(scores, docnos, strict=True), reverse=True)  # as trec_eval: ties by docno, descending
             rows += [(topic, d, rank, float(score)) for rank, (score, d) in enumerate(order, 1)]
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
-    run, judgments = a_task(seed)
-    written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # ranks all 1 in every second one
+    run, judgments = random_task(seed)
+    written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # all ranks 1 for even seeds
     rows = (f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
-    ours = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
+    result = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
     read = read_run(tmp_path / "run.txt")
     assert read.groupby("qid")["docno"].apply(list).to_dict() == run.groupby("qid")["docno"].apply(list).to_dict()
     known = [Qrel(t, d, max(0, label)) for t, d, label in judgments if label != -1]
     pairs = {(t, d) for t, d, label in judgments if label != -1}
-    everything = [ScoredDoc(t, d, s) for t, d, _, s in run.itertuples(index=False)]
-    for way, listed in ((ALL, everything), (CONDENSED, [x for x in everything if (x.query_id, x.doc_id) in pairs])):
-        values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], known, listed))
+    all_documents = [ScoredDoc(t, d, s) for t, d, _, s in run.itertuples(index=False)]
+    for treatment, documents in (
+        (ALL, all_documents),
+        (CONDENSED, [x for x in all_documents if (x.query_id, x.doc_id) in pairs]),
+    ):
+        values = pd.DataFrame(iter_calc([*MEASURES.values(), Bpref], known, documents))
         for name, measure in (MEASURES | {BPREF: Bpref}).items():
-            column = name if name == BPREF else f"{name} {way}"
-            reference = values[values["measure"] == measure].set_index("query_id")["value"].reindex(ours.index).fillna(0.0)
-            np.testing.assert_allclose(ours[column], reference, rtol=0, atol=1e-9, err_msg=column)
+            column = name if name == BPREF else f"{name} {treatment}"
+            expected = values[values["measure"] == measure].set_index("query_id")["value"]
+            expected = expected.reindex(result.index).fillna(0.0)
+            np.testing.assert_allclose(result[column], expected, rtol=0, atol=1e-9, err_msg=column)
 
 
-def test_fractions_are_grades(tmp_path: Path) -> None:
-    """Halved grades change no measure: gains are linear, and any grade above 0 is relevant."""
-    run, judgments = a_task(9)
-    for name, factor in (("whole", 1), ("halves", 0.5)):
+def test_halved_grades_change_no_measure(tmp_path: Path) -> None:
+    run, judgments = random_task(9)
+    for name, factor in (("full", 1), ("halves", 0.5)):
         lines = (f"{t} 0 {d} {label * factor}\n" for t, d, label in judgments if label not in (-1, -2))
         (tmp_path / name).write_text("".join(lines))
-    integers, halves = read_qrels(tmp_path / "whole"), read_qrels(tmp_path / "halves")
-    assert set(halves["rel"]) == {grade / 2 for grade in set(integers["rel"])}
-    pd.testing.assert_frame_equal(evaluate_run(run, integers), evaluate_run(run, halves))
+    full, halves = read_qrels(tmp_path / "full"), read_qrels(tmp_path / "halves")
+    assert set(halves["rel"]) == {grade / 2 for grade in set(full["rel"])}
+    pd.testing.assert_frame_equal(evaluate_run(run, full), evaluate_run(run, halves))
 
 
-OF_VERSION_1 = "197beaca-2019-04-18T11:28:59Z-00001-000"
+VERSION_1_DOCNO = "197beaca-2019-04-18T11:28:59Z-00001-000"
 
 
 @pytest.mark.parametrize(
     ("docno", "judged", "words"),
     [
-        ("S1b03f390-A22aff8a0", OF_VERSION_1, "2020-04-01 (e.g. S1b.*on args.me version 1 (e.g. 197"),
-        (OF_VERSION_1, "S1b03f390-A22aff8a0", "version 1 (e.g. 197.*on args.me 2020-04-01 (e.g. S1b"),
-        ("own-1", "S1b03f390-A22aff8a0", "on an unknown collection (e.g. own-1"),
+        ("S1b03f390-A22aff8a0", VERSION_1_DOCNO, "2020-04-01 (e.g. S1b.*on args.me version 1 (e.g. 197"),
+        (VERSION_1_DOCNO, "S1b03f390-A22aff8a0", "version 1 (e.g. 197.*on args.me 2020-04-01 (e.g. S1b"),
+        ("custom-1", "S1b03f390-A22aff8a0", "on an unknown collection (e.g. custom-1"),
     ],
 )
-def test_runs_of_another_collection_are_not_scored(docno: str, judged: str, words: str, tmp_path: Path) -> None:
+def test_runs_on_another_collection_raise(docno: str, judged: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text(f"1 0 {judged} 1\n1 0 b 0\n")
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n")
     with pytest.raises(InputError, match=words.replace("(", r"\(")):
         evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
     (tmp_path / "run.txt").write_text(f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
-    evaluation = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
-    assert evaluation["run"]["MRR all"].tolist() == [0.0]
+    result = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))
+    assert result["run"]["MRR all"].tolist() == [0.0]

@@ -11,7 +11,7 @@ from tests.conftest import count_colours
 from training.evaluation.similarity import compare_runs, jaccard, plot_heat_maps, similarity_tables, spearman
 
 
-def test_similarities_by_hand_and_heat_maps_are_deterministic() -> None:
+def test_similarity_tables_by_hand() -> None:
     assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
     assert jaccard(["a"], []) == 0
     assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
@@ -30,17 +30,16 @@ def test_similarities_by_hand_and_heat_maps_are_deterministic() -> None:
     assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan], nan_ok=True)
     assert tables["jaccard"].loc["snrm"].tolist() == [0, 0, 1]
 
+
+def test_heat_maps_are_deterministic() -> None:
     table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
-    pictures = plot_heat_maps({"jaccard": table, "spearman": table})
-    assert pictures == plot_heat_maps({"jaccard": table, "spearman": table})
-    assert (
-        count_colours(pictures["jaccard"])
-        > count_colours(plot_heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"])
-        > 10
-    )
+    heat_maps = plot_heat_maps({"jaccard": table, "spearman": table})
+    assert heat_maps == plot_heat_maps({"jaccard": table, "spearman": table})
+    constant = plot_heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"]
+    assert count_colours(heat_maps["jaccard"]) > count_colours(constant) > 10
 
 
-def test_runs_must_share_a_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_compare_runs_requires_common_topics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("me-bm25.txt", "run.txt"):
         (tmp_path / name).write_text("1 Q0 a 1 1.0 me-bm25\n")
     with pytest.raises(InputError, match="1 run named"):
@@ -54,5 +53,5 @@ def test_runs_must_share_a_topic(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
         compare_runs(tmp_path, tmp_path / "analysis")
     (tmp_path / "you-knrm.txt").write_text("1 Q0 a 1 1.0 you\n")
-    with pytest.raises(InputError, match="several runs of the same system"):
+    with pytest.raises(InputError, match="runs of one system by several teams"):
         compare_runs(tmp_path, tmp_path / "analysis")

@@ -1,4 +1,4 @@
-"""Gradients of several processes: those of one, for every network and however a batch is shared out."""
+"""Compare the gradients of several processes with those of one."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from torch import Tensor, distributed, nn
 from submission.errors import UsageError
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
-from submission.models.rankers import list_rankers
+from submission.models.rankers import names
 from tests.contract.test_rankers import build, texts
 from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
 from training.fitting.task import Task
 from training.tasks.pairs import pairwise_loss
 
 
-class Ordered(Task):
-    """Related premises above unrelated ones."""
+class PairTask(Task):
+    """A pairwise loss over random texts."""
 
-    queries, related, unrelated = texts(1, 8, 10), texts(2, 8, 40), texts(3, 8, 40)
+    queries, positives, negatives = texts(1, 8, 10), texts(2, 8, 40), texts(3, 8, 40)
 
-    def loss(self, ranker: Ranker, part: np.ndarray, rows: np.ndarray) -> Tensor:
-        sides = (pad([side[row] for row in part]) for side in (self.queries, self.related, self.unrelated))
-        return pairwise_loss(ranker, *sides, margin=1.0, l1_weight=0.0) * (len(part) / len(rows))
+    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+        inputs = (pad([texts[row] for row in micro_batch]) for texts in (self.queries, self.positives, self.negatives))
+        return pairwise_loss(ranker, *inputs, margin=1.0, l1_weight=0.0) * (len(micro_batch) / len(batch))
 
     measure_baselines = validate = validate_final = lambda *_: {}  # type: ignore[assignment]
 
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[None]:
-    """A process group of this process alone."""
+    """Join a process group of one process."""
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
     yield
     distributed.destroy_process_group()
 
 
-def trained(name: str) -> Ranker:
-    """A network in training mode, without dropout, with a sparse word table."""
+def build_for_training(name: str) -> Ranker:
+    """Build a network in training mode, without dropout, with sparse embeddings."""
     ranker = build(name).train()
     for module in ranker.modules():
         if isinstance(module, nn.Embedding):
@@ -57,55 +57,55 @@ def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("name", list_rankers())
-def test_gradients_equal_a_single_process(name: str) -> None:
+@pytest.mark.parametrize("name", names())
+def test_distributed_gradients_equal_those_of_one_process(name: str) -> None:
     rows, results = np.arange(8), []
     for processes in (SINGLE_PROCESS, DistributedProcesses()):
-        ranker = trained(name)
-        assert processes.backward(ranker, Ordered(), rows, 3) > 0  # micro batches of 3, 3 and 2
-        assert processes.backward(ranker, Ordered(), rows[:4], 8) > 0  # and of another batch
+        ranker = build_for_training(name)
+        assert processes.backward(ranker, PairTask(), rows, 3) > 0  # micro-batches of 3, 3 and 2
+        assert processes.backward(ranker, PairTask(), rows[:4], 8) > 0
         results.append(gradients(ranker))
     assert not [parameter for parameter, value in results[1].items() if value is None]
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-7)
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("n_processes", [8, 5, 2, 1])
-def test_losses_of_processes_sum_up(n_processes: int) -> None:
-    rows, ranker = np.arange(n_processes), trained("knrm")
-    single_process = SINGLE_PROCESS.backward(ranker, Ordered(), rows, 8)
+@pytest.mark.parametrize("batch_size", [8, 5, 2, 1])
+def test_gradients_of_ranks_average_to_those_of_the_batch(batch_size: int) -> None:
+    rows, ranker = np.arange(batch_size), build_for_training("knrm")
+    loss = SINGLE_PROCESS.backward(ranker, PairTask(), rows, 8)
     expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
-    for process in range(3):
+    for rank in range(3):
         ranker.zero_grad()
         processes = DistributedProcesses()
-        processes.rank, processes.world_size = process, 3
-        losses.append(processes.backward(ranker, Ordered(), rows, 2))
+        processes.rank, processes.world_size = rank, 3
+        losses.append(processes.backward(ranker, PairTask(), rows, 2))
         for name, value in gradients(ranker).items():
             assert value is not None
             total[name] = total.get(name, torch.zeros_like(value)) + value / 3  # as three processes average
-    assert sum(losses) == pytest.approx(single_process, abs=1e-6)
+    assert sum(losses) == pytest.approx(loss, abs=1e-6)
     torch.testing.assert_close(total, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.usefixtures("group")
-def test_dropout_masks_depend_on_seed_step_and_process() -> None:
-    def draw(seed: int, step: int, rank: int) -> list[float]:
-        torch.rand(step + 1)  # wherever the process is
+def test_dropout_depends_on_seed_step_and_rank() -> None:
+    def sample(seed: int, step: int, rank: int) -> tuple[float, ...]:
+        torch.rand(step + 1)  # advance the random state
         processes = DistributedProcesses()
         processes.rank = rank
         processes.seed_dropout(seed, step)
-        values: list[float] = torch.rand(3).tolist()
-        return values
+        return tuple(torch.rand(3).tolist())
 
-    once = [draw(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))]
-    assert [draw(*of) for of in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))] == once
-    assert len({tuple(values) for values in once}) == 4
+    settings = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
+    samples = [sample(*values) for values in settings]
+    assert [sample(*values) for values in settings] == samples
+    assert len(set(samples)) == 4
     state = torch.get_rng_state()
     SINGLE_PROCESS.seed_dropout(0, 5)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_more_processes_than_gpus_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_processes_than_gpus_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("LOCAL_RANK", "2")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

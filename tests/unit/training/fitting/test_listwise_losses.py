@@ -1,4 +1,4 @@
-"""Lists of arguments; and losses over them beyond single values (which are in tests/golden): sums with slopes that order."""
+"""Test lists of arguments, and invariances and gradients of listwise losses; tests/golden has values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRADED = torch.tensor([[3.0, 1, 2, 1, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]])
 DISTINCT = torch.tensor([[3.0, 1, 2, 4, 5], [2, 4, 1, 3, -1], [1, 2, -1, -1, -1]]).double()
 
 
-def draw_scores(labels: Tensor, seed: int = 0) -> Tensor:
+def random_scores(labels: Tensor, seed: int = 0) -> Tensor:
     return torch.randn(labels.shape, generator=torch.Generator().manual_seed(seed)).double()
 
 
@@ -37,9 +37,9 @@ def test_recipes_accept_all_losses() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_listwise_losses_are_invariant_and_pass_gradcheck(name: str) -> None:
+def test_losses_ignore_order_and_padding_and_have_exact_gradients(name: str) -> None:
     labels = GRADED if name != "list_mle" else DISTINCT
-    scores, loss = draw_scores(labels), ALL[name]
+    scores, loss = random_scores(labels), ALL[name]
     expected = loss(labels, scores)
     order = torch.tensor([4, 2, 0, 3, 1])
     torch.testing.assert_close(loss(labels[:, order], scores[:, order]), expected)
@@ -51,14 +51,12 @@ def test_listwise_losses_are_invariant_and_pass_gradcheck(name: str) -> None:
     torch.testing.assert_close(loss(*more), expected)
     parts = [loss.weighted_sum(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
     torch.testing.assert_close(sum(parts) / loss.weight_count(labels), expected)
-    assert torch.isclose(loss(labels, scores + 3), expected) == (
-        name != "mse"
-    )  # only squared errors depend on a constant offset
+    assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only squared errors depend on a common shift
     torch.manual_seed(0)
-    assert torch.autograd.gradcheck(lambda inputs: loss(labels, inputs), scores.clone().requires_grad_())
+    assert torch.autograd.gradcheck(lambda values: loss(labels, values), scores.clone().requires_grad_())
 
 
-def test_margins_by_hand() -> None:
+def test_margin_mse_by_hand() -> None:
     labels, scores = torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]), torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]])
     squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]  # no pair of equal labels
     assert MARGIN_MSE(labels, scores) == pytest.approx(sum(squares) / 5)
@@ -66,25 +64,25 @@ def test_margins_by_hand() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_listwise_losses_are_finite_and_zero_without_grades(name: str) -> None:
-    def sloped(labels: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+def test_losses_stay_finite_and_ignore_lists_without_labels(name: str) -> None:
+    def loss_and_gradient(labels: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         loss = ALL[name](labels, scores.requires_grad_())
         loss.backward()  # type: ignore[no-untyped-call]
         assert scores.grad is not None
         return loss, scores.grad
 
     for size in (1.0, 1e4, -1e4):
-        loss, slopes = sloped(GRADED.float(), (draw_scores(GRADED).sign() * size).float())
+        loss, slopes = loss_and_gradient(GRADED.float(), (random_scores(GRADED).sign() * size).float())
         assert loss.isfinite()
         assert slopes.isfinite().all()
-    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # of those every item counts
-        loss, slopes = sloped(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
+    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # every item of these counts
+        loss, slopes = loss_and_gradient(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
         assert loss == 0
         assert slopes.abs().max() == 0
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_listwise_losses_order_ten_lists(name: str) -> None:
+def test_optimising_a_loss_orders_the_lists(name: str) -> None:
     torch.manual_seed(0)
     labels = torch.stack([torch.randperm(8) + 1.0 for _ in range(10)])
     labels[::2, -2:] = -1
@@ -96,21 +94,21 @@ def test_listwise_losses_order_ten_lists(name: str) -> None:
         optimiser.zero_grad()
         ALL[name](labels, scores).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-    for list_labels, list_scores in zip(labels, scores.detach(), strict=True):
-        assert list_scores[list_labels >= 0].argsort().tolist() == list_labels[list_labels >= 0].argsort().tolist()
+    for row, values in zip(labels, scores.detach(), strict=True):
+        assert values[row >= 0].argsort().tolist() == row[row >= 0].argsort().tolist()
 
 
 SCORES = st.lists(st.integers(-5, 30), min_size=1, max_size=60).map(lambda values: np.array(values, dtype=float))
 
 
 def table(*topics: tuple[str, str, list[float]]) -> pd.DataFrame:
-    """Topics of data sets, and the quality of their arguments."""
+    """Build a table from data sets, topics and argument scores."""
     rows = [(data, topic, topic, f"{data}-{topic}-{n}", "", score) for data, topic, s in topics for n, score in enumerate(s)]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 @given(SCORES, st.integers(2, 13))
-def test_lists_partition_items_across_rank_groups(scores: np.ndarray, size: int) -> None:
+def test_stratify_spreads_neighbours_over_all_lists(scores: np.ndarray, size: int) -> None:
     lists = stratify(scores, size)
     assert len(lists) == -(-len(scores) // size)
     assert sorted(np.concatenate(lists).tolist()) == list(range(len(scores)))
@@ -118,9 +116,9 @@ def test_lists_partition_items_across_rank_groups(scores: np.ndarray, size: int)
     assert max(sizes) <= size
     assert max(sizes) - min(sizes) <= 1
     ordered = np.sort(scores)
-    for position in range(min(sizes)):
-        slices = ordered[position * len(lists) : (position + 1) * len(lists)]
-        assert sorted(scores[items[position]] for items in lists) == slices.tolist()
+    for index in range(min(sizes)):
+        neighbours = ordered[index * len(lists) : (index + 1) * len(lists)]
+        assert sorted(scores[items[index]] for items in lists) == neighbours.tolist()
     assert dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
 
 
@@ -128,7 +126,7 @@ TOPICS = table(("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]
 
 
 def labelled(settings: QualitySpec) -> list[dict[int, float]]:
-    """The labels of each list by row."""
+    """Return the labels of each list by row."""
     lists = build_ranked_lists(TOPICS, settings.list_size, settings.ranks_within, settings.loss)
     return [
         dict(zip(rows[rows >= 0].tolist(), labels[rows >= 0].tolist(), strict=True))
@@ -136,34 +134,34 @@ def labelled(settings: QualitySpec) -> list[dict[int, float]]:
     ]
 
 
-def test_training_lists_are_padded_and_labelled_per_loss() -> None:
+def test_lists_stay_within_topics_and_are_labelled_by_rank() -> None:
     lists = build_ranked_lists(TOPICS, 3, "list", "softmax")
-    assert lists.rows.tolist() == [[1, 2, 3], [0, 4, -1], [5 + 1, 5, -1], [7, 8, 9]]
+    assert lists.rows.tolist() == [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
     assert lists.labels.tolist() == [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]
     assert labelled(QualitySpec(("ukp",), 3, "topic")) == [{1: 1, 2: 2, 3: 4}, {0: 2, 4: 3}, {6: 1, 5: 2}, {7: 1, 8: 1, 9: 1}]
     third = pytest.approx(1 / 3)
-    shares = labelled(QualitySpec(("ukp",), 3, "list", "mse"))
-    assert shares == [{1: third, 2: pytest.approx(2 / 3), 3: 1}, {0: 0.5, 4: 1}, {6: 0.5, 5: 1}, {7: 1, 8: 1, 9: 1}]
-    shares = labelled(QualitySpec(("ukp",), 3, "topic", "mse"))
-    assert shares[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
+    scaled = labelled(QualitySpec(("ukp",), 3, "list", "mse"))
+    assert scaled == [{1: third, 2: pytest.approx(2 / 3), 3: 1}, {0: 0.5, 4: 1}, {6: 0.5, 5: 1}, {7: 1, 8: 1, 9: 1}]
+    scaled = labelled(QualitySpec(("ukp",), 3, "topic", "mse"))
+    assert scaled[:2] == [{1: 0.25, 2: 0.5, 3: 1}, {0: 0.5, 4: 0.75}]
 
 
-def test_correlations_are_averaged_over_topics() -> None:
+def test_mean_correlations_average_over_topics() -> None:
     two = table(("ukp", "a", [1.0, 2, 3, 4]), ("ukp", "b", [1.0, 2]))
-    means = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
-    assert means == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
+    correlations = mean_correlations(two, np.array([1.0, 2, 3, 4, 5, 0]))
+    assert correlations == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
     assert mean_correlations(two, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
     with pytest.raises(InputError, match="ukp, topic 'b': all arguments have the same quality"):
         mean_correlations(TOPICS, np.arange(10.0))
 
 
-def test_missing_or_damaged_table_fails(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare quality -i DIR --work-dir"):
+def test_missing_or_damaged_tables_raise(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare lists -i DIR --work"):
         load_table(tmp_path, "ukp")
     file = table_path(tmp_path, "ukp")
     file.parent.mkdir()
     file.write_bytes(b"PAR1 garbage")
-    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare quality` again"):
+    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare lists` again"):
         load_table(tmp_path, "ukp")
     TOPICS.drop(columns="debate").to_parquet(file)
     with pytest.raises(InputError, match="damaged"):

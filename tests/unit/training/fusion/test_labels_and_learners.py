@@ -1,4 +1,4 @@
-"""Labels, and models fitted to them: on synthetic pools whose first feature is what judges saw."""
+"""Test labels and learners on synthetic pools whose first feature determines the judgments."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2
 PAIRS = pd.DataFrame([(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"])
 
 
-def of(labels: np.ndarray, qid: str) -> dict[str, float]:
+def labels_of(labels: np.ndarray, qid: str) -> dict[str, float]:
     rows = PAIRS.assign(label=labels)
     return {row.docno: row.label for row in rows[rows["qid"] == qid].itertuples() if not np.isnan(row.label)}
 
 
-def test_labels_of_one_and_two_qrels_by_hand() -> None:
-    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
+def test_label_pairs_by_hand() -> None:
+    assert labels_of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
     labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
-    first, second = of(labels, "1"), of(labels, "2")
+    first, second = labels_of(labels, "1"), labels_of(labels, "2")
     assert (first.pop("a"), first.pop("b"), second.pop("a")) == (2.0, 0.0, 1.0)
-    assert [len(part) for part in (first, second)] == [3, 3]
+    assert (len(first), len(second)) == (3, 3)
     assert {*first.values(), *second.values()} == {0.0}
-    assert of(labels, "3") == {}  # its judged document is in no pool
-    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=30)), "2") == {
+    assert labels_of(labels, "3") == {}  # its judged document is not pooled
+    assert labels_of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=30)), "2") == {
         "a": 1.0,
         **dict.fromkeys("bcdefgh", 0.0),
     }
-    assert of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != of(labels, "1")
+    assert labels_of(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != labels_of(labels, "1")
     quality = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=["qid", "docno", "rel"])
     labels = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=0, second_qrels_weight=0.25))
-    assert of(labels, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # b and c are judged by one alone
-    assert of(labels, "2") == {"a": 0.75 * 1 + 0.25 * 2}
-    mixture = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
-    assert of(mixture, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
+    assert labels_of(labels, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # only one file judges b and c
+    assert labels_of(labels, "2") == {"a": 0.75 * 1 + 0.25 * 2}
+    mixed_labels = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
+    assert labels_of(mixed_labels, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
 
 
 @given(st.randoms())
-def test_sampling_depends_only_on_topic_and_pool(random: Any) -> None:
+def test_unjudged_sample_depends_on_topic_and_pool_only(random: Any) -> None:
     order = random.sample(range(len(PAIRS)), len(PAIRS))
     labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
     np.testing.assert_array_equal(
@@ -67,13 +67,13 @@ def test_sampling_depends_only_on_topic_and_pool(random: Any) -> None:
 
 
 def synthetic() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Thirty topics of thirty documents; judgments follow the first of four features, with noise."""
+    """Build thirty topics of thirty documents with four features; the first determines noisy judgments."""
     rng, topics, documents = np.random.default_rng(0), 30, 30
-    pairs = [(str(topic), f"d{i:02}") for topic in range(topics) for i in range(documents)]
+    pairs = [(str(topic), f"d{index:02}") for topic in range(topics) for index in range(documents)]
     table = pd.DataFrame(pairs, columns=["qid", "docno"])
     table[["right", "noise", "more", "most"]] = rng.normal(size=(len(table), 4))
-    noisy = table["right"] + rng.normal(scale=0.5, size=len(table))
-    return table, table[["qid", "docno"]].assign(rel=np.digitize(noisy, [0.5, 1.5]))
+    grades = table["right"] + rng.normal(scale=0.5, size=len(table))
+    return table, table[["qid", "docno"]].assign(rel=np.digitize(grades, [0.5, 1.5]))
 
 
 def ndcg(scores: pd.DataFrame, judged: pd.DataFrame) -> float:
@@ -107,70 +107,68 @@ def test_learners_by_hand() -> None:
     after = fit_ranknet(three, RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0), 3).score(
         np.eye(2)
     )
-    assert torch.equal(torch.get_rng_state(), state)  # nobody else's random numbers are others now
+    assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
     np.testing.assert_allclose(after - before, [0.1, -0.1], atol=1e-6)
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
         fit_ranknet(labelled([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
 
-    # One tree of two leaves, grown from equal scores, splits halfway between better and worse documents.
+    # One tree of two leaves, grown from equal scores, splits better from worse documents halfway between their features.
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    ridge = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
-    high, low, middle = ridge.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
+    tree = fit_lambdamart(labelled(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
+    high, low, middle = tree.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
     assert high > 0 > low
     assert middle == high
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_learners_are_deterministic_and_use_mixed_labels(name: str) -> None:
-    training_set = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
-    scores = MODELS[name](training_set).scores(training_set.features)
-    np.testing.assert_array_equal(MODELS[name](training_set).scores(training_set.features), scores)
+def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None:
+    examples = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
+    scores = MODELS[name](examples).score(examples.features)
+    np.testing.assert_array_equal(MODELS[name](examples).score(examples.features), scores)
     assert len(set(scores.round(9))) > 30
-    if name == "lambdamart":  # the documents of a topic need not stand together
-        mixed = np.argsort(np.arange(len(training_set.labels)) % 30, kind="stable")  # the first of each topic, the second …
-        mixture = TrainingSet(
-            training_set.feature_names, training_set.features[mixed], training_set.labels[mixed], training_set.topics[mixed]
-        )
-        np.testing.assert_array_equal(MODELS[name](mixture).scores(training_set.features), scores)
+    if name == "lambdamart":  # rows need not be grouped by topic
+        mixed = np.argsort(np.arange(len(examples.labels)) % 30, kind="stable")
+        arrays = (array[mixed] for array in (examples.features, examples.labels, examples.topics))
+        ungrouped = TrainingSet(examples.feature_names, *arrays)
+        np.testing.assert_array_equal(MODELS[name](ungrouped).score(examples.features), scores)
 
-    halves = JUDGMENTS.assign(rel=0.5 * (TABLE["right"] > 0))  # half a point is one more than none
+    halves = JUDGMENTS.assign(rel=0.5 * (TABLE["right"] > 0))  # half a grade is more than none
     fitting = LabelledPool(TABLE, [halves], FitSettings())
     means = fitting.score(MODELS[name](fitting.training_set()))["score"].groupby(fitting.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
 
-def test_learners_recover_the_label_weights() -> None:
+def test_ridge_finds_the_judged_feature() -> None:
     fitting, model = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
     weights = model(fitting.training_set())
     assert weights.coefficients["right"] > 10 * max(abs(weights.coefficients[name]) for name in ("noise", "more", "most"))
-    coefficients = np.array([model(sample).coefficients["right"] for sample in fitting.bootstrap(50)])
-    assert coefficients.std() > 0
-    assert np.percentile(coefficients, 2.5) < weights.coefficients["right"] < np.percentile(coefficients, 97.5)
-    assert [model(sample).coefficients for sample in fitting.bootstrap(3)] == [
-        model(sample).coefficients for sample in fitting.bootstrap(3)
-    ]
+    samples = np.array([model(sample).coefficients["right"] for sample in fitting.bootstrap(50)])
+    assert samples.std() > 0
+    assert np.percentile(samples, 2.5) < weights.coefficients["right"] < np.percentile(samples, 97.5)
+    first, repeated = ([model(sample).coefficients for sample in fitting.bootstrap(3)] for _ in range(2))
+    assert first == repeated
     with pytest.raises(TrainingError, match="1 topics with judged documents"):
         LabelledPool(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], FitSettings())
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_cross_validation_does_not_leak_labels(name: str) -> None:
+def test_cross_validation_learns_nothing_from_permuted_labels(name: str) -> None:
     fitting = LabelledPool(TABLE, [JUDGMENTS], FitSettings())
     scores = fitting.cross_validated_scores(MODELS[name], FOLDS)
     fitted = ndcg(scores, JUDGMENTS)
     names = ["right", "noise", "more", "most"]
-    either_way = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
+    single_features = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
     permuted = []
     for seed in range(5):
         fitting.labels = np.random.default_rng(seed).permutation(fitting.labels)
         permuted.append(ndcg(fitting.cross_validated_scores(MODELS[name], FOLDS), JUDGMENTS))
     assert fitted > 0.8
-    assert np.mean(permuted) < np.mean(either_way) + 0.05 < fitted - 0.3
+    assert np.mean(permuted) < np.mean(single_features) + 0.05 < fitted - 0.3
 
     in_fold = JUDGMENTS["qid"].map(FOLDS) == 2
-    turned = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~in_fold, 2 - JUDGMENTS["rel"]))
-    inverted = LabelledPool(TABLE, [turned], FitSettings()).cross_validated_scores(MODELS[name], FOLDS)
-    same = scores["score"].to_numpy() == inverted["score"].to_numpy()
-    assert same[in_fold].all()
-    assert same[~in_fold].mean() < 0.2
+    inverted = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~in_fold, 2 - JUDGMENTS["rel"]))
+    changed = LabelledPool(TABLE, [inverted], FitSettings()).cross_validated_scores(MODELS[name], FOLDS)
+    is_same = scores["score"].to_numpy() == changed["score"].to_numpy()
+    assert is_same[in_fold].all()
+    assert is_same[~in_fold].mean() < 0.2
