@@ -29,14 +29,14 @@ query = 20
 premise = 30
 [encoder]
 name = "tiny"
-frozen = {frozen}
+frozen_layers = {frozen}
 learning_rate = 0.001
 {more}
 [training]
 epochs = 1
-steps = {steps}
-validations = 2
-global_batch_size = 16
+max_steps = {steps}
+validations_per_epoch = 2
+batch_size = 16
 micro_batch_size = 8
 validation_queries = 5
 """
@@ -137,7 +137,7 @@ def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, enc
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["encoder cosine"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
-    file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen = 2", "frozen = 1"))
+    file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen_layers = 2", "frozen_layers = 1"))
     assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
 
@@ -145,11 +145,11 @@ def test_cedr_initialises_from_a_trained_encoder(
     fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     start = load_checkpoint(fit("vanilla_bert"))
-    provenance = json.loads((fit("cedr_knrm", more='start = "vanilla_bert"') / "provenance.json").read_text())
+    provenance = json.loads((fit("cedr_knrm", more='init_from = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
-    recipe = write_recipe(tmp_path, "cedr_knrm", more='start = "knrm"')
-    assert_fails(2, "encoder.start: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
+    recipe = write_recipe(tmp_path, "cedr_knrm", more='init_from = "knrm"')
+    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
 
 
 def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:

@@ -197,14 +197,17 @@ FAULTY = [
     (RECIPE.replace("= 20", "= 0").replace("= 10", "= 0"), "no member adds documents"),
     (RECIPE.replace('"bm25", ', '"bm26", '), "unknown baseline 'bm26'"),
     (RECIPE.replace('["bm25", "dirichlet"]', "[]"), "baselines"),
-    (RECIPE.replace("length = 6.5", "length = 0"), "length"),
+    (RECIPE.replace("max_log_length = 6.5", "max_log_length = 0"), "length"),
     (RECIPE.replace("unjudged_per_topic = 5", "unjudgd = 5"), "unjudgd"),
     (RECIPE + "alpha = 0\n", "alpha"),
-    (RECIPE + "share = 1.5\n", "share"),
+    (RECIPE + "second_qrels_weight = 1.5\n", "second_qrels_weight"),
     (RECIPE.replace('"lambdamart"', '"lambdamrt"'), "lambdamrt"),
     (RECIPE.replace("trees = 5", "trees = 0"), "trees"),
     (RECIPE.replace("trees = 5", "hidden = 5"), "hidden"),
-    (RECIPE.replace("compared.trees", "compared.ridge"), "compared.ridge: this name is reserved for the checkpoint's model"),
+    (
+        RECIPE.replace("comparison.trees", "comparison.ridge"),
+        "comparison.ridge: this name is reserved for the checkpoint's model",
+    ),
 ]
 
 

@@ -32,7 +32,7 @@ from training.studies.document_lengths import COLUMNS
 from training.tasks import load_recipe
 
 NETWORK = """enricher = "targer"
-terms = 40
+max_terms = 40
 [network]
 dimensions = 6
 letter_dimensions = 4
@@ -42,28 +42,28 @@ dropout = 0.1
 """
 
 RECIPE = f"""{NETWORK}longest = 12
-[tags]
-data = ["essays", "webd"]
+[tagging]
+datasets = ["essays", "webd"]
 vectors = "word2vec"
-start = "words"
+init_from = "words"
 [training]
 epochs = 8
-validations = 1
+validations_per_epoch = 1
 learning_rate = 0.02
-global_batch_size = 6
+batch_size = 6
 micro_batch_size = 3
 """
 
 
 LANGUAGE = f"""{NETWORK}longest = 30
-[language]
+[language_model]
 vectors = "word2vec"
-sampled = 20
+negative_samples = 20
 [training]
 epochs = 8
-validations = 1
+validations_per_epoch = 1
 learning_rate = 0.02
-global_batch_size = 4
+batch_size = 4
 micro_batch_size = 2
 """
 
@@ -135,7 +135,7 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Source files" in card
     assert count_colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
     recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
-    alone = replace(recipe, task=replace(recipe.task, start=""))
+    alone = replace(recipe, task=replace(recipe.task, init_from=""))
     pretrained, random_weights = (
         build_network(spec, vectors, tables / "checkpoints").network.state_dict() for spec in (recipe, alone)
     )
@@ -154,24 +154,28 @@ def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Call
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (('data = ["essays", "webd"]', 'data = ["ibm"]'), 2, "tags.data"),
-        (('data = ["essays", "webd"]', 'data = ["webd", "webd"]'), 2, "expected essays, webd or both"),
-        (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tags.vectors"),
+        (('datasets = ["essays", "webd"]', 'datasets = ["ibm"]'), 2, "tagging.datasets"),
+        (('datasets = ["essays", "webd"]', 'datasets = ["webd", "webd"]'), 2, "expected essays, webd or both"),
+        (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tagging.vectors"),
         (("longest = 12", "longest = 0"), 2, "(window is 3 (expected 1 to 20), longest is 0"),
         (("dimensions = 6", "dimensions = 7"), 2, "network.dimensions is 7, but the word vectors have 6"),
         (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
         (("window = 3", "window = 30"), 2, "cannot build targer from [network]"),
         (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work-dir WORK"),
         (
-            ('[tags]\ndata = ["essays", "webd"]\nvectors = "word2vec"\nstart = "words"\n', ""),
+            ('[tagging]\ndatasets = ["essays", "webd"]\nvectors = "word2vec"\ninit_from = "words"\n', ""),
             2,
             "targer cannot be trained on pairs",
         ),
-        (('start = "words"', 'start = "speech"'), 4, "speech: checkpoint not found"),
-        (("hidden = 12", "hidden = 13"), 2, "tags.start: 'words' has another vocabulary or other sizes"),
-        (("terms = 40", "terms = 39"), 2, "other sizes than the recipe; use the same vectors and [network]"),
-        (("[tags]", '[language]\nvectors = "word2vec"\n[tags]'), 2, "a recipe has at most one task table; remove the others"),
-        (("[tags]", "[encoder]\nfrozen = 3\n[tags]"), 2, "targer has no pretrained encoder; remove [encoder]"),
+        (('init_from = "words"', 'init_from = "speech"'), 4, "speech: checkpoint not found"),
+        (("hidden = 12", "hidden = 13"), 2, "tagging.init_from: 'words' has another vocabulary or other sizes"),
+        (("max_terms = 40", "max_terms = 39"), 2, "other sizes than the recipe; use the same vectors and [network]"),
+        (
+            ("[tagging]", '[language_model]\nvectors = "word2vec"\n[tagging]'),
+            2,
+            "a recipe has at most one task table; remove the others",
+        ),
+        (("[tagging]", "[encoder]\nfrozen_layers = 3\n[tagging]"), 2, "targer has no pretrained encoder; remove [encoder]"),
         (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin applies to [pairs] only"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`fit` with two processes of torchrun, resumed after kills, and `fit --all`."""
+"""`fit` by two processes of torchrun: the losses of one, killed and resumed; and all recipes by one command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.conftest import ROOT, file_contents
 from tests.endtoend.conftest import AssertFails, Command, Log, write_encoder
 from training.__main__ import main
 from training.cli import fit_all
-from training.fitting import training_state
+from training.fitting import training_loop
 from training.fitting.recipe import Recipe
 from training.tasks import load_recipe
 
@@ -50,7 +50,7 @@ name = "tiny"
 learning_rate = 0.001
 [training]
 epochs = 2
-global_batch_size = 16
+batch_size = 16
 micro_batch_size = 8
 validation_queries = 3
 """,
@@ -60,37 +60,37 @@ SCRIPT = """import sys
 from pathlib import Path
 from submission.inference import pretrained
 from training.__main__ import main
-from training.fitting import state
-pretrained.ENCODERS, state.draw = Path(sys.argv[1]), lambda *_: b""
+from training.fitting import training_loop
+pretrained.ENCODER_DIR, training_loop.plot = Path(sys.argv[1]), lambda *_: b""
 sys.exit(main(sys.argv[2:]))
 """
 
 
 @pytest.fixture
 def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a tiny BERT without dropout."""
-    monkeypatch.setattr(pretrained, "ENCODERS", tmp_path / "encoders")
+    """A folder with a tiny BERT without dropout."""
+    monkeypatch.setattr(pretrained, "ENCODER_DIR", tmp_path / "encoders")
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     return write_encoder(tmp_path / "encoders" / "tiny", **none, initializer_range=0.2).parent
 
 
 @pytest.fixture
 def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Return arguments that train 20 steps with a validation each, in a separate working directory."""
+    """The arguments that train by a recipe of 20 steps, each of which is validated, in a working directory of its own."""
 
     def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
         text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
-        (tmp_path / f"{ranker}.toml").write_text(f"{text}steps = {STEPS}\nvalidations = 100\n")
+        (tmp_path / f"{ranker}.toml").write_text(f"{text}max_steps = {STEPS}\nvalidations_per_epoch = 100\n")
         shutil.copytree(work_dir, tmp_path / directory, dirs_exist_ok=True)
         return ["fit", str(tmp_path / f"{ranker}.toml"), "--work", str(tmp_path / directory), "--device", "cpu"]
 
-    monkeypatch.setattr(training_state, "draw", lambda *_: b"")
+    monkeypatch.setattr(training_loop, "plot", lambda *_: b"")
     (tmp_path / "script.py").write_text(SCRIPT)
     return arguments
 
 
 def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start two processes with torchrun."""
+    """Two processes, started by torchrun."""
     script = [str(folder / "script.py"), str(folder / "encoders")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -100,14 +100,14 @@ def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    """Wait for a process and return its stderr."""
+    """What it said."""
     stderr = process.communicate()[1]
     assert process.returncode == 0, stderr
     return stderr
 
 
 def rows(directory: Path) -> list[dict[str, float]]:
-    """Read the rows of the training log."""
+    """The log, as far as it is written."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
@@ -134,7 +134,7 @@ def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path:
     process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
     while len(rows(tmp_path / "killed")) < 5 and time.monotonic() < until:
         time.sleep(0.01)
-    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a separate session
+    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
         child.kill()
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
@@ -150,7 +150,7 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
-        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # the tables are in use
+        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
 
 
@@ -163,7 +163,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 @pytest.fixture
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return a function that reads the log lines of the jobs."""
+    """What the jobs said."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

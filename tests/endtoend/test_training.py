@@ -124,7 +124,7 @@ def test_training_on_hard_negatives(
     assert_fails: AssertFails,
     capsys: Capture,
 ) -> None:
-    train = fit(f'{ONE_EPOCH}[pairs]\nunrelated = "dirichlet"\n')
+    train = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n')
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--unrelated", "dirichlet"]
     assert main(prepare) == 0
@@ -217,24 +217,24 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from training.fitting.initialisation import NetworkOfTexts
-from training.tasks.pairs import Pairs, Pairwise
+from training.fitting.initialisation import TextNetworkSpec
+from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 
-class Toy(NetworkOfTexts, frozen=True):
-    curve: ClassVar = replace(Pairs.curve, keeps_last=True)
+class Toy(TextNetworkSpec, frozen=True):
+    curve: ClassVar = replace(PairwiseSpec.curve, keep_last=True)
     score: Annotated[float, Meta(ge=-1, le=1)]
 
-    def task(self, recipe, trainee, work, device):
-        task = Constant.of(recipe, trainee, work, device)
+    def build_task(self, recipe, trainee, work, device):
+        task = Constant.load(recipe, trainee, work, device)
         task.score = self.score
         return task
 
 
-class Constant(Pairwise):
-    def loss(self, ranker, part, rows):
-        texts = [texts.take(part, self._device) for texts in (self._pairs.queries, self._pairs.premises)]
-        return (ranker(*texts[0], *texts[1]) - self.score).square().sum() / len(rows)
+class Constant(PairwiseTask):
+    def loss(self, ranker, micro_batch, batch):
+        texts = [texts.batch(micro_batch, self._device) for texts in (self._pairs.queries, self._pairs.premises)]
+        return (ranker(*texts[0], *texts[1]) - self.score).square().sum() / len(batch)
 '''
 
 
@@ -354,9 +354,9 @@ def test_training_step_changes_only_words_of_the_batch(prepared_work_dir: Path, 
     built = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
     pairs, optimiser = (
         load_training_pairs(prepared_work_dir, "words", built.reader),
-        built.build_optimiser(recipe.training, recipe.encoder),
+        built.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate),
     )
-    task = PairwiseTask.of(recipe, built, prepared_work_dir, torch.device("cpu"))
+    task = PairwiseTask.load(recipe, built, prepared_work_dir, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
         before = built.network.state_dict()["embedding.weight"].clone()
         take_step(built.network, optimiser, task, rows, 2)
@@ -372,7 +372,7 @@ def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> N
     for text, words in (
         (KNRM_RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
         (KNRM_RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
-        (f"{KNRM_RECIPE}sparsity = 0.02\n", "knrm has no latent vectors; remove training.sparsity"),
+        (f"{KNRM_RECIPE}l1_weight = 0.02\n", "knrm has no latent vectors; remove training.l1_weight"),
     ):
         assert_fails(2, words, *fit(text))
 
@@ -386,9 +386,9 @@ def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_p
 def test_network_without_progress_fails(
     fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
-    diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nsteps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
+    diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nmax_steps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
     assert_fails(7, "not finite; lower training.learning_rate", *fit(diverging.replace("knrm", "conv_knrm")))
-    forward, score = KNRM.forward, KNRM.score
+    forward, score = KNRM.forward, KNRM.score_features
     monkeypatch.setattr(KNRM, "score_features", lambda *tensors: score(*tensors) * 0)
     assert_fails(7, "all validation scores are equal; lower training.learning_rate", *fit(KNRM_RECIPE, "--restart"))
     monkeypatch.setattr(KNRM, "forward", lambda *tensors: forward(*tensors) * torch.nan)
@@ -407,7 +407,7 @@ def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
 
 def test_latent_network_logs_sparsity(work_dir: Path, fit: Command) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 60")
-    assert main(fit(f"{text}sparsity = 0.001\n")) == 0
+    assert main(fit(f"{text}l1_weight = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"{text} sparsity"] <= 100 for row in rows for text in ("query", "document"))
     opened = load_checkpoint(work_dir / "checkpoints" / "mine")
@@ -421,7 +421,7 @@ def test_latent_network_logs_sparsity(work_dir: Path, fit: Command) -> None:
 
 def test_snrm_trains_from_clusters_with_in_batch_negatives(work_dir: Path, fit: Command, tmp_path: Path) -> None:
     text = KNRM_RECIPE.replace("knrm", "snrm").replace("dimensions = 20", "dimensions = 20\nlatent = 30\npadded = true")
-    text = f"{text}sparsity = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak = 0.3\n"
+    text = f"{text}l1_weight = 0.001\n[clusters]\nthreshold = 0.4\n[contrastive]\nweak_label_weight = 0.3\n"
     assert main(fit(text)) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
@@ -445,7 +445,7 @@ def test_learning_rate_decays_to_zero(fit: Command, monkeypatch: pytest.MonkeyPa
         step(optimiser)
 
     monkeypatch.setattr(torch.optim.Adam, "step", record)
-    assert main(fit(f"{KNRM_RECIPE}decay = true\nsteps = 10\n")) == 0
+    assert main(fit(f"{KNRM_RECIPE}linear_decay = true\nmax_steps = 10\n")) == 0
     assert rates == pytest.approx([0.01 * (1 - i / 10) for i in range(10)])
 
 

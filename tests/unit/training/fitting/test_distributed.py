@@ -13,7 +13,7 @@ from torch import Tensor, distributed, nn
 from submission.errors import UsageError
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
-from submission.models.rankers import names
+from submission.models.rankers import list_rankers
 from tests.contract.test_rankers import build, texts
 from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
 from training.fitting.task import Task
@@ -57,7 +57,7 @@ def gradients(ranker: Ranker) -> dict[str, Tensor | None]:
 
 
 @pytest.mark.usefixtures("group")
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_rankers())
 def test_distributed_gradients_equal_those_of_one_process(name: str) -> None:
     rows, results = np.arange(8), []
     for processes in (SINGLE_PROCESS, DistributedProcesses()):
