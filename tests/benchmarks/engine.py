@@ -127,7 +127,7 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
             Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
             for n, batch in enumerate(batches)
         ]
-        driver, shared_driver = (_time_driver(engine, Zeros(size), shards) for engine in (ray, RayEngine(shared=True)))
+        driver, shared_driver = (_time_driver(engine, Zeros(size), shards) for engine in (ray, RayEngine(shares_cache=True)))
         sent, shared_sent = len(pickle.dumps(shards[0].load_input())), len(pickle.dumps(batches[0]))
     costs = {
         "worker": worker, "driver": driver, "sent": sent, "received": size, "shared driver": shared_driver,

@@ -43,7 +43,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     checkpoints = {
         "bfloat16": replace(checkpoint, precision=choose_precision("bfloat16", CPU)),
-        "dynamic int8": replace(checkpoint, ranker=_quantise(checkpoint)),
+        "dynamic int8": replace(checkpoint, network=_quantise(checkpoint)),
         "float32": checkpoint,
     }
     times: dict[str, list[float]] = {name: [] for name in checkpoints}

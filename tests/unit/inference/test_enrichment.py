@@ -115,8 +115,8 @@ def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_pat
 
     enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "other", {}), Backwards())
     run(opened, tmp_path / "here")
-    here, other = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
-    assert here == other
+    local, remote = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
+    assert local == remote
     assert functions == ["measure_sample", "encode_shard"]
     assert isinstance(opened.network, Counting)
     opened.network.computed.clear()

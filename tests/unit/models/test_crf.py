@@ -23,7 +23,7 @@ def crf() -> CRF:
     return network
 
 
-def drawn(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+def make_batch(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """Draw emissions and mask; emissions outside the mask are extreme."""
     emissions = scale * torch.randn(len(lengths), max(lengths), TAGS + 2, dtype=torch.float64)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
@@ -42,7 +42,7 @@ def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], 
 
 
 def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
-    emissions, mask = drawn()
+    emissions, mask = make_batch()
     log_partition, best = crf.compute_log_partition(emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
         scores = all_ways(crf, emissions[row], length)
@@ -59,7 +59,7 @@ def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
 
 
 def test_path_probabilities_sum_to_one(crf: CRF) -> None:
-    emissions, mask = drawn((2,), scale=30.0)
+    emissions, mask = make_batch((2,), scale=30.0)
     ways = torch.tensor(list(product(range(TAGS + 2), repeat=2)))
     every = emissions.expand(len(ways), -1, -1)
     scores = crf.score(every, ways, mask.expand(len(ways), -1))
@@ -69,7 +69,7 @@ def test_path_probabilities_sum_to_one(crf: CRF) -> None:
 
 
 def test_crf_does_not_depend_on_padding_or_batch(crf: CRF) -> None:
-    emissions, mask = drawn()
+    emissions, mask = make_batch()
     tags = torch.randint(1, TAGS + 1, mask.shape).masked_fill(~mask, PADDING_STATE)
     for row, length in enumerate(LENGTHS):
         alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]

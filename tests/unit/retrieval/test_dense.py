@@ -29,7 +29,7 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, file_contents, text_lookup, tiny_tokenizer
 
 CPU = torch.device("cpu")
-NAMES = [f"d{number:03}" for number in range(150)]
+NAMES = [f"d{i:03}" for i in range(150)]
 
 
 @pytest.fixture
@@ -71,12 +71,12 @@ def test_search_equals_brute_force(
     monkeypatch.setattr(dense, "QUERY_BLOCK", 2)
     index, queries = build(corpus, checkpoint, tmp_path), encode_queries(["a b c", "h", "", "a a a b"], checkpoint, CPU)
     vectors = np.load(tmp_path / dense.VECTORS_FILE).astype(np.float64)
-    found = list(index.search(queries, depth))
-    assert len(found) == 4
-    for query, (docnos, scores) in zip(queries, found, strict=True):
+    rankings = list(index.search(queries, depth))
+    assert len(rankings) == 4
+    for query, (docnos, scores) in zip(queries, rankings, strict=True):
         products = (vectors * query).sum(axis=1)
         order = np.lexsort((NAMES, -products.astype(np.float32)))[:depth]
-        assert docnos == [NAMES[number] for number in order]
+        assert docnos == [NAMES[row] for row in order]
         np.testing.assert_array_equal(scores, products.astype(np.float32)[order])
         np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
 
@@ -103,23 +103,23 @@ def test_index_does_not_depend_on_shards_and_resumes(
     index = build(corpus, checkpoint, tmp_path / "whole")
     once = build(corpus, checkpoint, tmp_path / "one part")
     np.testing.assert_allclose(once._vectors, index._vectors, rtol=0, atol=1e-3)
-    made, encode = [], encode_texts
+    calls, encode = [], encode_texts
 
-    def stops(texts: list[TokenIds], *rest: object) -> np.ndarray:
-        made.append(len(texts))
-        if made == [40, 40, 40]:
+    def stops(texts: list[TokenIds], *args: object) -> np.ndarray:
+        calls.append(len(texts))
+        if calls == [40, 40, 40]:
             raise KeyboardInterrupt
-        return encode(texts, *rest)
+        return encode(texts, *args)
 
     monkeypatch.setattr(dense, "encode_texts", stops)
     with pytest.raises(KeyboardInterrupt):
         build(corpus, checkpoint, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(corpus, checkpoint, tmp_path / "stopped")
-    assert made == [40, 40, 40, 40, 30]
+    assert calls == [40, 40, 40, 40, 30]
     assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
     build(corpus, checkpoint, tmp_path / "stopped")
-    assert len(made) == 5  # a finished index is only opened
+    assert len(calls) == 5  # a finished index is only opened
 
 
 def test_damaged_index_is_rebuilt(
@@ -149,15 +149,15 @@ def test_no_texts(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
 
 def test_conclusion_index(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
-    kept = ArtifactStore(tmp_path, {})
-    assert group_by_conclusion(lambda: collection, kept) == {"Golf": ["a"], "Zoos": ["b", "c"]}
+    store = ArtifactStore(tmp_path, {})
+    assert group_by_conclusion(lambda: collection, store) == {"Golf": ["a"], "Zoos": ["b", "c"]}
     assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
 
 
 def test_batches_are_at_most_the_token_limit() -> None:
     lengths = [0, 5, 3, 900, 7, 7, 2]
-    found = dense.batch_by_tokens(lengths, 14)
-    assert [rows.tolist() for rows in found] == [[3], [4, 5], [1, 2], [6, 0]]
+    batches = dense.batch_by_tokens(lengths, 14)
+    assert [rows.tolist() for rows in batches] == [[3], [4, 5], [1, 2], [6, 0]]
     assert SHARD_SIZE >= 512
 
 
@@ -166,15 +166,15 @@ def test_vectors_equal_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    other = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
+    reference = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     assert ranker.get_omitted_tensors() == set(ranker.state_dict())
-    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, other.max_seq_length - 2))
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, reference.max_seq_length - 2))
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
     with torch.no_grad():
         ours = ranker.encode(*pad([tokeniser.encode_premise(text) for text in texts])).numpy()
-    theirs = other.encode(texts, batch_size=2)
+    theirs = reference.encode(texts, batch_size=2)
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
     half = encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, CPU)
     np.testing.assert_allclose(half, theirs, rtol=0, atol=1e-3)

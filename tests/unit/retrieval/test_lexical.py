@@ -50,8 +50,8 @@ def six(tmp_path: Path) -> TermIndex:
 
 
 def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
-    found = search(index, query, model, depth)
-    return dict(zip((found.documents + 1).tolist(), found.scores.tolist(), strict=True))
+    hits = search(index, query, model, depth)
+    return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
 
 
 def test_scores_by_hand(six: TermIndex) -> None:
@@ -73,15 +73,15 @@ def test_scores_by_hand(six: TermIndex) -> None:
     ],
 )
 def test_expansion_by_hand(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
-    found = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
-    assert max(found.values()) == 1
-    assert {term: value / sum(found.values()) for term, value in found.items()} == pytest.approx(weights, abs=1e-6)
+    expanded = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
+    assert max(expanded.values()) == 1
+    assert {term: value / sum(expanded.values()) for term, value in expanded.items()} == pytest.approx(weights, abs=1e-6)
 
 
 def test_second_search_by_hand(six: TermIndex) -> None:
     expansion = RM3(2, 3, 0.6, "equal", min_df=1, max_df_ratio=1.1)
-    found = expand_query(six, QUERY, Dirichlet(10), expansion)
-    assert scores(six, found, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
+    expanded = expand_query(six, QUERY, Dirichlet(10), expansion)
+    assert scores(six, expanded, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
     thesis = expand_query(six, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted=False))
     assert scores(six, thesis, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6)
 
@@ -89,8 +89,8 @@ def test_second_search_by_hand(six: TermIndex) -> None:
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_expansion_without_terms_keeps_the_query(six: TermIndex, model: Model) -> None:
     for expansion in (RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)):
-        found = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
-        assert scores(six, found, model) == scores(six, QUERY, model)
+        expanded = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
+        assert scores(six, expanded, model) == scores(six, QUERY, model)
 
 
 def test_repeated_and_unknown_terms(six: TermIndex) -> None:
@@ -111,21 +111,21 @@ def test_term_in_most_documents_has_negative_weight(tmp_path: Path) -> None:
 
 def test_depth_and_ties(tmp_path: Path) -> None:
     index = index_of(["x b"] * 5 + ["x x b"] + ["x b"] * 5, tmp_path)
-    found = search(index, {"x": 1.0}, Dirichlet(10), 4)
-    assert found.documents.tolist() == [5, 0, 1, 2]
+    hits = search(index, {"x": 1.0}, Dirichlet(10), 4)
+    assert hits.documents.tolist() == [5, 0, 1, 2]
     assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
 def test_search_does_not_depend_on_threads(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
-    found = {}
+    results = {}
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         answers = search_all(six, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
-        found[threads] = [(one.documents.tolist(), one.scores.tolist()) for one in answers]
-    assert found[1] == found[4]
-    assert found[1][4] == ([], [])
-    assert len(found[1]) == 40
+        results[threads] = [(hits.documents.tolist(), hits.scores.tolist()) for hits in answers]
+    assert results[1] == results[4]
+    assert results[1][4] == ([], [])
+    assert len(results[1]) == 40
 
 
 TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join), min_size=3, max_size=12)
@@ -139,19 +139,19 @@ TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join)
 def test_shards_with_summed_statistics_equal_one_index(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
-    place, query = tmp_path_factory.mktemp("shards"), build_query(terms)
-    whole = search(index_of(texts, place / "whole"), query, model, 100)
+    index_dir, query = tmp_path_factory.mktemp("shards"), build_query(terms)
+    expected = search(index_of(texts, index_dir / "whole"), query, model, 100)
     cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
-    shards = [index_of(texts[first:last], place / f"{first}-{last}") for first, last in pairwise(cuts)]
-    first, *others = [shard.get_statistics(list(query)) for shard in shards]
-    total = sum(others, first)
+    shards = [index_of(texts[first:last], index_dir / f"{first}-{last}") for first, last in pairwise(cuts)]
+    first, *remaining = [shard.get_statistics(list(query)) for shard in shards]
+    total = sum(remaining, first)
     merged = [
         (-score, document + start)
         for shard, start in zip(shards, cuts, strict=False)
-        for found in [search(shard, query, model, 100, total)]
-        for document, score in zip(found.documents.tolist(), found.scores.tolist(), strict=True)
+        for hits in [search(shard, query, model, 100, total)]
+        for document, score in zip(hits.documents.tolist(), hits.scores.tolist(), strict=True)
     ]
-    assert sorted(merged) == list(zip((-whole.scores).tolist(), whole.documents.tolist(), strict=True))
+    assert sorted(merged) == list(zip((-expected.scores).tolist(), expected.documents.tolist(), strict=True))
 
 
 @given(texts=TEXTS, terms=st.lists(st.sampled_from(["b", "c", "d"]), min_size=1, max_size=4), model=st.sampled_from(MODELS))
@@ -159,8 +159,8 @@ def test_document_score_equals_search_score(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
     index, query = index_of(texts, tmp_path_factory.mktemp("index")), build_query(terms)
-    found = search(index, query, model, 100)
-    counts = [dict(zip(*index.get_document_terms(number), strict=True)) for number in found.documents.tolist()]
+    hits = search(index, query, model, 100)
+    counts = [dict(zip(*index.get_document_terms(row), strict=True)) for row in hits.documents.tolist()]
     tf = np.array([[count.get(term, 0) for count in counts] for term in query]).reshape(len(query), len(counts))
-    alone = compute_term_contributions(query, model, index.get_statistics(list(query)), tf, index.lengths[found.documents])
-    np.testing.assert_allclose(alone.sum(axis=0), found.scores, rtol=1e-12, atol=1e-12)
+    alone = compute_term_contributions(query, model, index.get_statistics(list(query)), tf, index.lengths[hits.documents])
+    np.testing.assert_allclose(alone.sum(axis=0), hits.scores, rtol=1e-12, atol=1e-12)

@@ -19,9 +19,9 @@ from tests.conftest import file_contents, text_lookup
 
 DOCUMENTS = pd.DataFrame(
     {
-        "docno": [f"d{number:02}" for number in range(40)],
-        "conclusion": [f"zoos {'cages ' * (number % 3)}" for number in range(40)],
-        "premise": [f"zoos w{number % 7} w{number % 11} “w{number % 5}”…x" if number != 13 else "the" for number in range(40)],
+        "docno": [f"d{row:02}" for row in range(40)],
+        "conclusion": [f"zoos {'cages ' * (row % 3)}" for row in range(40)],
+        "premise": [f"zoos w{row % 7} w{row % 11} “w{row % 5}”…x" if row != 13 else "the" for row in range(40)],
     }
 )
 
@@ -30,8 +30,8 @@ WORDS = IndexSettings(stemmer="none")
 
 
 def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = WORDS) -> TermIndex:
-    kept = ArtifactStore(directory, {}, overwrite=True)
-    return load_or_build_term_index(documents["docno"].tolist(), text_lookup(documents), settings, kept)
+    store = ArtifactStore(directory, {}, overwrite=True)
+    return load_or_build_term_index(documents["docno"].tolist(), text_lookup(documents), settings, store)
 
 
 def test_index_counts_terms(tmp_path: Path) -> None:
@@ -41,18 +41,18 @@ def test_index_counts_terms(tmp_path: Path) -> None:
     assert index.terms == sorted(everything)
     assert index.lengths.tolist() == [count.total() for count in counts]
     assert index.tokens == everything.total()
-    for number, count in enumerate(counts):
-        found, frequencies = index.get_document_terms(number)
-        assert dict(zip(found, frequencies.tolist(), strict=True)) == count
-        assert found == sorted(found)
+    for i, count in enumerate(counts):
+        terms, frequencies = index.get_document_terms(i)
+        assert dict(zip(terms, frequencies.tolist(), strict=True)) == count
+        assert terms == sorted(terms)
     for term in index.terms:
         documents, frequencies = index.get_postings(term)
-        assert documents.tolist() == [number for number, count in enumerate(counts) if count[term]]
+        assert documents.tolist() == [i for i, count in enumerate(counts) if count[term]]
         assert frequencies.tolist() == [count[term] for count in counts if count[term]]
-    found = index.get_statistics(["zoos", "unheard", "cages"])
-    assert found.documents == 40
-    assert found.df.tolist() == [40, 0, sum("cages" in count for count in counts)]
-    assert found.cf.tolist() == [everything["zoos"], 0, everything["cages"]]
+    terms = index.get_statistics(["zoos", "unheard", "cages"])
+    assert terms.documents == 40
+    assert terms.df.tolist() == [40, 0, sum("cages" in count for count in counts)]
+    assert terms.cf.tolist() == [everything["zoos"], 0, everything["cages"]]
     assert [values.tolist() for values in index.get_postings("unheard")] == [[], []]
     assert {array.dtype for array in (index.by_term.indices, index.by_term.data, index.lengths)} == {np.dtype(np.int32)}
 
