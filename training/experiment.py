@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from submission.progress import track_weighted
-from submission.storage.artifact_store import ArtifactStore, append, array_from_npy, npy_bytes
+from submission.storage.artifact_store import ArtifactStore, append_artifact, array_from_npy, npy_bytes
 from submission.storage.atomic_files import remove_stale_files
 from training.parallel import map_parallel
 
@@ -100,7 +100,8 @@ def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells:
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
-        append(_file(cache_dir, experiment.cache_key(cell)), msgspec.msgpack.encode(batch_results[cell], enc_hook=npy_bytes))
+        content = msgspec.msgpack.encode(batch_results[cell], enc_hook=npy_bytes)
+        append_artifact(_file(cache_dir, experiment.cache_key(cell)), content)
     return batch_results
 
 

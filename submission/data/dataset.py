@@ -42,11 +42,6 @@ class DatasetReader(Protocol):
         """Read candidates `qid docno rank score line` in file order; missing values are NaN. None if there is no file."""
 
 
-def open_reader(directory: Path) -> DatasetReader:
-    """Return the reader for an input directory."""
-    return TirexReader(directory) if TirexReader.matches(directory) else ArgsMeReader(directory)
-
-
 def raise_first(issues: list[str]) -> None:
     """Raise InputError with the first issue, if any."""
     if issues:
@@ -65,8 +60,8 @@ class Dataset:
             qid: Only topic to use; None: all topics.
             order: Order of a supplied ranking, see `sort_ranking`.
         """
-        self.directory, self.stopwatch = directory, Stopwatch()
-        self.reader, self._qid, self._order = open_reader(directory), qid, order
+        self.directory, self.stopwatch, self._qid, self._order = directory, Stopwatch(), qid, order
+        self.reader: DatasetReader = (TirexReader if TirexReader.matches(directory) else ArgsMeReader)(directory)
         self._run_file = None if input_run is None else find_run(input_run)
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
         mode = f"re-ranking the documents of {self.ranking_file}"

@@ -103,7 +103,11 @@ def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
     fields = line.fields
     if len(fields) != 6:
         hint = " (tag missing)" if len(fields) == 5 and parse_integer(fields[3]) is not None else ""
-        return None, LineIssue(FIELD_COUNT, line.number, describe_field_count(fields, FORMAT, "run", _has_rank_and_score, hint))
+
+        def has_rank_and_score(values: Sequence[str]) -> bool:
+            return parse_integer(values[0]) is not None and parse_float(values[1]) is not None
+
+        return None, LineIssue(FIELD_COUNT, line.number, describe_field_count(fields, FORMAT, "run", has_rank_and_score, hint))
     rank, score = parse_integer(fields[3]), parse_float(fields[4])
     if rank is None:
         message = f"invalid rank {abbreviate(fields[3])!r}; expected an integer in field 4 of {FORMAT}"
@@ -116,7 +120,3 @@ def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
         if is_invalid_id(identifier):
             issue = LineIssue(ID, line.number, f"invalid {name} {abbreviate(identifier)!r}; {ID_RULE}", identifier)
     return row, issue
-
-
-def _has_rank_and_score(fields: Sequence[str]) -> bool:
-    return parse_integer(fields[0]) is not None and parse_float(fields[1]) is not None

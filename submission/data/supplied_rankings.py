@@ -40,7 +40,10 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     ordered = ranking.iloc[np.lexsort([np.arange(len(ranking)), *reversed(sort_keys.values())])]
     if has_ranks and has_scores and order == "auto":
         _raise_if_contradictory(ordered, source)
-        _warn_about_equal_ranks(ordered, source)
+        affected_count = ordered["qid"][ordered.duplicated(["qid", "rank"])].nunique()
+        if affected_count:
+            message = "%s: equal ranks in %d of %d topics; sorted by score, then docno descending (as trec_eval)"
+            log.warning(message, source, affected_count, ordered["qid"].nunique())
     ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
     return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
 
@@ -106,10 +109,3 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
         f"rank {current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) "
         f"rank {previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )
-
-
-def _warn_about_equal_ranks(ranking: pd.DataFrame, source: object) -> None:
-    affected = ranking["qid"][ranking.duplicated(["qid", "rank"])].nunique()
-    if affected:
-        message = "%s: equal ranks in %d of %d topics; sorted by score, then docno descending (as trec_eval)"
-        log.warning(message, source, affected, ranking["qid"].nunique())

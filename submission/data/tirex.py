@@ -42,7 +42,11 @@ class TirexReader:
         self.rerank_file = _find_file(directory, RERANK_FILES)
         queries, documents = (_find_file(directory, names) or self.rerank_file for names in (QUERIES_FILES, DOCUMENTS_FILES))
         if not queries or not documents:
-            raise InputError(_missing_file_message(directory, queries, documents))
+            for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
+                if file and is_beir_file(file):
+                    raise InputError(f"{file}: {hint}")
+            missing = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
+            raise InputError(f"{directory}: no {missing} found; expected it or {RERANK_FILES[0]} (optionally .gz)")
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))
@@ -111,15 +115,6 @@ class TirexReader:
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
     """Return the first existing file of the names, plain or gzipped; None if none."""
     return next((file for name in names for file in find_files(directory, name, f"{name}.gz")), None)
-
-
-def _missing_file_message(directory: Path, queries: Path | None, documents: Path | None) -> str:
-    """Return a message for a missing file, or for one in BEIR format."""
-    for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
-        if file and is_beir_file(file):
-            return f"{file}: {hint}"
-    missing = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-    return f"{directory}: no {missing} found; expected it or {RERANK_FILES[0]} (optionally .gz)"
 
 
 def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:

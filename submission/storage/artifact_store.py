@@ -208,7 +208,7 @@ def write_artifact(file: Path, content: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
 
-def append(file: Path, content: bytes) -> None:
+def append_artifact(file: Path, content: bytes) -> None:
     """Write a file and register it in the journal of its directory, to which several processes may append at a time.
 
     Raises:

@@ -29,37 +29,29 @@ LATEST_TEXT_RULE: TextRule = 2
 T = TypeVar("T")
 
 
-class _LazyTranslation(dict[int, str | int]):
-    """Table for str.translate, filled on first use of a character."""
+class _PunctuationTranslation(dict[int, str | int]):
+    """Table for str.translate that replaces punctuation and symbols, filled on first use of a character."""
+
+    def __init__(self, replace: Callable[[str], str]) -> None:
+        super().__init__()
+        self._replace = replace
 
     def __missing__(self, code: int) -> str | int:
         character = chr(code)
-        is_punctuation = unicodedata.category(character)[0] in "PS"  # punctuation and symbols
-        self[code] = replacement = self.replace(character) if is_punctuation else code
+        self[code] = replacement = self._replace(character) if unicodedata.category(character)[0] in "PS" else code
         return replacement
 
-    def replace(self, character: str) -> str:
-        raise NotImplementedError
+
+def _name_punctuation(character: str) -> str:
+    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants share the ASCII mark's name."""
+    name = unicodedata.name(character.translate(_TYPOGRAPHIC_TO_ASCII), "symbol")
+    return f" <{NON_LETTERS.sub('_', name.lower())}> "
 
 
-class _PunctuationRemover(_LazyTranslation):
-    def replace(self, character: str) -> str:
-        return "" if character in APOSTROPHES else " "
-
-
-class _PunctuationNamer(_LazyTranslation):
-    """Replacement of punctuation by its Unicode name, e.g. <comma>; typographic variants share the ASCII mark's name."""
-
-    _TYPOGRAPHIC_TO_ASCII = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 look-alikes are intended
-
-    def replace(self, character: str) -> str:
-        character = character.translate(self._TYPOGRAPHIC_TO_ASCII)
-        return f" <{NON_LETTERS.sub('_', unicodedata.name(character, 'symbol').lower())}> "
-
-
+_TYPOGRAPHIC_TO_ASCII = str.maketrans("‘’ʼ＇“”„«»–—−", '\'\'\'\'"""""---')  # noqa: RUF001 look-alikes are intended
 _INFLECT = inflect.engine()
-_REMOVE_PUNCTUATION = _PunctuationRemover()
-_NAME_PUNCTUATION = _PunctuationNamer()
+_REMOVE_PUNCTUATION = _PunctuationTranslation(lambda character: "" if character in APOSTROPHES else " ")
+_NAME_PUNCTUATION = _PunctuationTranslation(_name_punctuation)
 
 
 def normalise(text: str) -> str:

@@ -44,8 +44,8 @@ def topics(text: str | bytes, name: str = "topics.xml") -> Damage:
     return replace_file("topics.xml", text, name)
 
 
-def topic(i: str, title: str) -> str:
-    return f"<topics><topic><number>{i}</number><title>{title}</title></topic></topics>"
+def topic(qid: str, title: str) -> str:
+    return f"<topics><topic><number>{qid}</number><title>{title}</title></topic></topics>"
 
 
 def corpus(text: str | bytes, name: str = "args-me.json") -> Damage:
@@ -77,7 +77,7 @@ def special(name: str, kind: str) -> Damage:
 
 
 def tirex(**files: str | bytes) -> Damage:
-    """Write a TIREx data set; in file names, _ replaces a dot."""
+    """Write a TIREx data set; dots in names are written _."""
 
     def damage(program: Program) -> None:
         shutil.rmtree(program.input)
@@ -156,7 +156,7 @@ VALID: dict[str, Damage] = {  # odd but valid
     "no premises": arguments(argument_with(premises=[])),
     "an empty conclusion": arguments(argument_with(conclusion="")),
     "characters that cannot be seen in a premise": arguments(argument_with(premises=[{"text": "\0\x1b[2J " * 30}])),
-    "many digits in an unknown field": arguments('{"id":"x","conclusion":"c","premises":[],"n":' + MANY_DIGITS + "}"),
+    "many digits in an unused field": arguments('{"id":"x","conclusion":"c","premises":[],"n":' + MANY_DIGITS + "}"),
     "an id that is long": arguments(argument_with(id="i" * 5000)),
     "an id of other letters": arguments(argument_with(id="идентификатор-é😀")),
     "TIREx": documents(DOCUMENTS),
@@ -230,7 +230,7 @@ INVALID: dict[str, tuple[Damage, str]] = {
     "corpus: a mark in a line's id": (
         corpus(JSONL_LINES[0].replace("h0", "h\\u202e"), "args-me.jsonl"), "line 1: invalid id 'h"
     ),
-    "corpus: deep nesting in an unknown field": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
+    "corpus: deep in an unused field": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
     "corpus: deep behind a wrong id": (arguments('{"id":3,"more":' + DEEP), "malformed JSON"),
     "corpus: no gzip": (corpus("zoos", "args-me.json.gz"), "damaged gzip"),
     "corpus: gzip cut": (corpus(COMPRESSED[:-9], "args-me.json.gz"), "damaged gzip"),

@@ -26,7 +26,7 @@ NAN, INFINITY = math.nan, math.inf
 
 
 def write(directory: Path, **files: str) -> Path:
-    """Write input files: in names, _ replaces a dot and __ a dash; names that end in gz are compressed."""
+    """Write input files: dots in names are written _, dashes __; names that end in gz are compressed."""
     for name, text in files.items():
         file = directory / name.replace("__", "-").replace("_", ".")
         file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
@@ -121,12 +121,12 @@ VALID: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  #
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
-    "lines next to the large file": (
+    "JSON Lines next to JSON": (
         {**touche(argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
-    "args.me next to another corpus file": (
+    "args.me next to another corpus.jsonl": (
         {**touche(argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
         [["1", "zoos"]],
         [["a", PREMISE]],
@@ -149,7 +149,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
         "argument 1 (id a): stance[1] is -Infinity",
     ),
     "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
-    "NaN next to the arguments": (
+    "NaN outside the arguments": (
         {"topics_xml": TOPICS.format(1), "args__me_json": '{"version": NaN, "arguments": []}'},
         "args-me.json: version is NaN",
     ),

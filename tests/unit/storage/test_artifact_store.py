@@ -13,7 +13,7 @@ import pytest
 
 from submission.errors import OutputError
 from submission.storage import artifact_store as module
-from submission.storage.artifact_store import MANIFEST, ArtifactStore, append, read_manifest
+from submission.storage.artifact_store import MANIFEST, ArtifactStore, append_artifact, read_manifest
 from submission.storage.locks import lock_directory
 
 
@@ -177,20 +177,20 @@ def test_damaged_journal_entry_loses_only_its_file(tmp_path: Path) -> None:
     for index in range(7):
         store.write(str(index), "x")
     journal = tmp_path / JOURNAL
-    first, *entries = filter(None, journal.read_bytes().split(b"\n"))
+    first, *remaining = filter(None, journal.read_bytes().split(b"\n"))
     for damaged in (b"[]", b"\xff", first[:-3], b"{}" * 9):
-        journal.write_bytes(b"\n".join([damaged, *entries, b""]))
+        journal.write_bytes(b"\n".join([damaged, *remaining, b""]))
         assert [str(index) in ArtifactStore(tmp_path, {"key": 1}) for index in range(7)] == [True] * 4 + [False] + [True] * 2
 
 
 def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     ArtifactStore(tmp_path, {})
-    append(tmp_path / "a", b"1")
+    append_artifact(tmp_path / "a", b"1")
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b'\n{"name": "b", "fi')  # of a killed process
-    append(tmp_path / "c", b"2")
+    append_artifact(tmp_path / "c", b"2")
     with ProcessPoolExecutor(4) as pool:
-        list(pool.map(append, [tmp_path / f"{index}" for index in range(40)], [b"%d" % index for index in range(40)]))
+        list(pool.map(append_artifact, [tmp_path / f"{index}" for index in range(40)], [b"%d" % index for index in range(40)]))
     store = ArtifactStore(tmp_path, {})
     contents = [b"1", None, b"2", *(b"%d" % index for index in range(40))]
     assert [store.read(name) for name in ("a", "b", "c", *map(str, range(40)))] == contents
