@@ -118,7 +118,7 @@ def clear_caches() -> None:
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
     """Hash the syntax of files, and the libraries and stop words that `importing` uses."""
     hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
-    hashes |= {name: number.split("+")[0] for name, number in library_versions(importing).items()}  # without +cu130
+    hashes |= {name: release.split("+")[0] for name, release in library_versions(importing).items()}  # without +cu130
     if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importing):
         hashes[STOP_WORDS_FILE.name] = sha256_file(STOP_WORDS_FILE)
     return combine_hashes(hashes)
