@@ -92,7 +92,7 @@ def test_network_learns_the_scores_of_the_fusion(
     assert metrics["validation"]["Spearman"] > max(60, metrics["length in words"]["Spearman"] + 20)
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert provenance["training_data"]["teacher"]["system"] == "fusion"
-    assert "scored by fusion for titles of debates" in (checkpoint / "README.md").read_text()
+    assert "scored by fusion for debate titles" in (checkpoint / "README.md").read_text()
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)
     flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
