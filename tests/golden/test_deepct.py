@@ -112,7 +112,7 @@ def test_frequencies(scale: int) -> None:
         words: list[TokenAnnotation] = []
         for piece, weight in (pair.split() for pair in line.split("\t")):
             if piece.startswith("##"):
-                words[-1] = words[-1]._replace(text=words[-1].surface + piece[2:])
+                words[-1] = words[-1]._replace(surface=words[-1].surface + piece[2:])
             elif piece != "[SEP]":
                 words.append(TokenAnnotation(piece, 0, 0, float(weight)))
         assert compute_passage_frequencies(words, scale) == expected

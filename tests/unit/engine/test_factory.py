@@ -26,7 +26,7 @@ def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
-    assert "Ray is not installed; `pip install -r requirements-ray.txt`" in capsys.readouterr().err
+    assert "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -36,7 +36,7 @@ def test_default_engine_is_local() -> None:
 
 
 class Engine(type(LOCAL_ENGINE)):  # type: ignore[misc]
-    about = "a cluster"
+    description = "a cluster"
     has_gpu = True
 
 

@@ -111,7 +111,7 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(checkpoints: Path, monkey
     restored = pickle.loads(pickled)
     assert restored is not opened
     assert (restored.fingerprint, restored.directory) == (opened.fingerprint, checkpoints / "knrm")
-    monkeypatch.setattr(module, "open_network", None)
+    monkeypatch.setattr(module, "load_network", None)
     assert pickle.loads(pickled) is restored
 
 

@@ -77,7 +77,7 @@ def test_serialisation_round_trip(tmp_path: Path) -> None:
     variants = [
         msgspec.structs.replace(MODEL, intercept=0.25),
         msgspec.structs.replace(MODEL, length=None),
-        msgspec.structs.replace(MODEL, members=(msgspec.structs.replace(MODEL.members[0], best=100), MODEL.members[1])),
+        msgspec.structs.replace(MODEL, members=(msgspec.structs.replace(MODEL.members[0], pool_depth=100), MODEL.members[1])),
         msgspec.structs.replace(MODEL, members=(msgspec.structs.replace(MODEL.members[0], checkpoints={}), MODEL.members[1])),
     ]
     assert len({MODEL.fingerprint, *(variant.fingerprint for variant in variants)}) == 5

@@ -21,7 +21,7 @@ def test_load_restores_the_checkpoint(checkpoints: Path) -> None:
     assert not checkpoint.network.training
     assert checkpoint.tokeniser.lengths.premise == 100
     assert checkpoint.tokeniser.encode_query("Are zoos golf xyz?") == [
-        checkpoint.tokeniser.vocabulary.ids([w])[0] for w in ("zoos", "golf", "xyz")
+        checkpoint.tokeniser.vocabulary.lookup([w])[0] for w in ("zoos", "golf", "xyz")
     ]
     stored = safetensors.torch.load_file(checkpoints / "knrm" / "model.safetensors")
     assert {name: str(tensor.dtype) for name, tensor in stored.items()} == {

@@ -27,13 +27,13 @@ LIMITS = {
 }
 
 
-def refusing(most: int) -> tuple[list[int], object]:
-    """Return a function of rows that behaves like a GPU with memory for `most` of them, and the sizes it was called with."""
+def simulate_gpu(capacity: int) -> tuple[list[int], object]:
+    """Return a function of rows that behaves like a GPU with memory for `capacity`, and the sizes of its calls."""
     sizes: list[int] = []
 
     def compute(rows: np.ndarray) -> Tensor:
         sizes.append(len(rows))
-        if len(rows) > most:
+        if len(rows) > capacity:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return torch.from_numpy(rows * 10)
 
@@ -41,7 +41,7 @@ def refusing(most: int) -> tuple[list[int], object]:
 
 
 def test_oversized_batch_is_halved(caplog: pytest.LogCaptureFixture) -> None:
-    sizes, compute = refusing(3)
+    sizes, compute = simulate_gpu(3)
     assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
     assert "out of memory for a batch of 7" in caplog.text
@@ -49,7 +49,7 @@ def test_oversized_batch_is_halved(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_oversized_row_raises() -> None:
     with pytest.raises(torch.OutOfMemoryError):
-        compute_or_split(refusing(0)[1], np.arange(4), torch.cat)
+        compute_or_split(simulate_gpu(0)[1], np.arange(4), torch.cat)
 
 
 def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

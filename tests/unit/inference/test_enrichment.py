@@ -69,7 +69,7 @@ class Counting(Enricher[Passage]):
 class Sentences:
     file: ClassVar[str] = "none"
 
-    def passages(self, text: str) -> list[Passage]:
+    def split(self, text: str) -> list[Passage]:
         return [Passage(part) for part in text.split(".") if part.strip()]
 
 
@@ -132,7 +132,9 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
     estimates: list[float] = []
     clock = iter([100.0, 100.0 + 20 * 60])
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enrichment, "_log_estimate", lambda name, documents, minutes, *args: estimates.append(minutes))
+    monkeypatch.setattr(
+        enrichment, "log", SimpleNamespace(info=lambda message, *args: estimates.append(args[2]), warning=lambda *args: None)
+    )
     enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path, {}), Four())
     assert estimates == [62.5 / 4]
 
@@ -173,14 +175,14 @@ def test_time_and_size_are_estimated_first(
     share: int,
     minutes: float,
 ) -> None:
-    clock, messages, kept_parts = iter([100.0, 100.0 + 20 * 60]), [], enrichment.compute_shards
+    clock, messages, compute_shards = iter([100.0, 100.0 + 20 * 60]), [], enrichment.compute_shards
 
     def record_messages(*args: Any) -> Callable[[int], bytes]:
         messages.extend(caplog.messages)
-        return kept_parts(*args)
+        return compute_shards(*args)
 
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    monkeypatch.setattr(enrichment, "kept_parts", record_messages)
+    monkeypatch.setattr(enrichment, "compute_shards", record_messages)
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 40)
     monkeypatch.setattr(enrichment, "SAMPLE_INTERVAL", share)
     with caplog.at_level(logging.INFO):

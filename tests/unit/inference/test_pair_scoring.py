@@ -29,7 +29,7 @@ CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d",
 
 
 def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(KNRM, "batch", 2)
+    monkeypatch.setattr(KNRM, "cpu_batch_size", 2)
     monkeypatch.setattr(KNRM, "shard_size", 3)
     checkpoint = load_checkpoint(checkpoints / "knrm")
     scores = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
@@ -46,14 +46,14 @@ def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pyt
 
 
 def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(KNRM, "batch", 2)
+    monkeypatch.setattr(KNRM, "cpu_batch_size", 2)
     monkeypatch.setattr(KNRM, "shard_size", 2)
     checkpoint = load_checkpoint(checkpoints / "knrm")
     first = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
     (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
-    score_features, calls = checkpoint.network.score, []
-    checkpoint.network.score = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
+    score_features, calls = checkpoint.network.score_features, []
+    checkpoint.network.score_features = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
     again = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
     assert (again == first).all()
     assert calls == [2]  # batches: two of one topic, one of the other
@@ -61,13 +61,13 @@ def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.Monke
 
 def test_nan_score_is_named(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
-    checkpoint.network.score = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
+    checkpoint.network.score_features = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
 def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GRU, "batch", 3)
+    monkeypatch.setattr(GRU, "cpu_batch_size", 3)
     torch.manual_seed(1)
     tokeniser = WordTokeniser(Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"]), MaxLengths())
     ranker = GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)).eval()

@@ -42,7 +42,7 @@ def test_precision_is_pickled_with_the_checkpoint() -> None:
         assert checkpoint.get_network(CPU).encoder.precision is torch.bfloat16
     assert again.fingerprint == load_checkpoint(Path(CHECKPOINT_DIR, "sbert")).fingerprint
     plain = CheckpointStore(CHECKPOINT_DIR).load_network("sbert", load_checkpoint)
-    assert pickle.loads(pickle.dumps(plain)).on(CPU).encoder.precision is None
+    assert pickle.loads(pickle.dumps(plain)).get_network(CPU).encoder.precision is None
 
 
 @pytest.mark.parametrize("longest", [5, 63, 64, 65, 96, 100])
@@ -51,12 +51,12 @@ def test_half_precision_is_close_for_all_lengths(longest: int) -> None:
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
     ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
     expected, inside = encoder(ids, mask)
-    encoder.round(torch.bfloat16)
+    encoder.set_precision(torch.bfloat16)
     actual, also_inside = encoder(ids, mask)
     assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)
     torch.testing.assert_close(also_inside, inside)
     assert 0 < (actual - expected)[inside].abs().max() < 0.1  # of values up to 3
     alone, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
     torch.testing.assert_close(actual[0], alone[0], rtol=0, atol=0.05)
-    encoder.round(None)
+    encoder.set_precision(None)
     assert torch.equal(encoder(ids, mask)[0], expected)

@@ -21,7 +21,7 @@ def texts(docnos: Iterable[str]) -> pd.DataFrame:
 def test_equal_tokenisers_share_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(
-        "submission.text.tokenisers.premise_words", lambda text, rule: read.append(text) or text.lower().split()
+        "submission.text.normalisation.tokenise_premise", lambda text, text_rule: read.append(text) or text.lower().split()
     )
     tokens = TokenCache(TOPICS, texts, Stopwatch())
 

@@ -197,7 +197,7 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(tmp_path: Path, monkeypat
     unpickled = pickle.loads(pickled)
     assert unpickled is not opened
     assert (unpickled.fingerprint, unpickled.directory) == (opened.fingerprint, tmp_path / "targer")
-    monkeypatch.setattr(enricher_checkpoint, "open_network", None)
+    monkeypatch.setattr(enricher_checkpoint, "load_network", None)
     assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(EnricherCheckpoint(opened.network, opened.tokeniser, "a test"))

@@ -57,7 +57,7 @@ def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -
 @torch.no_grad()
 def dense(checkpoint: RankerCheckpoint, texts: list[str], query: bool = False) -> np.ndarray:
     read = checkpoint.tokeniser.encode_query if query else checkpoint.tokeniser.encode_premise
-    return checkpoint.network.represent(*pad([read(text) for text in texts])).numpy()
+    return checkpoint.network.encode(*pad([read(text) for text in texts])).numpy()
 
 
 def test_scores_equal_dense_dot_products(
@@ -68,7 +68,7 @@ def test_scores_equal_dense_dot_products(
     index = build(checkpoint, corpus, tmp_path)
     documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
     assert 0.3 < (documents == 0).mean() < 0.99
-    assert len(index._rows.indices) == (documents > 0).sum()
+    assert len(index._postings.indices) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)
@@ -82,7 +82,7 @@ def test_retrieval(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(latent, "DEEPEST", 20)
+    monkeypatch.setattr(latent, "MAX_DEPTH", 20)
     ranking = search(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
     expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
     for index, qid in enumerate(["1", "2"]):
@@ -96,10 +96,10 @@ def test_retrieval(
 def test_search_reads_only_query_terms(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
     index = build(checkpoint, corpus, tmp_path)
     used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
-    rows = index._rows
-    rows.data = np.full(len(rows.indices), np.nan, dtype=np.float32)
-    columns = slice(rows.indptr[used], rows.indptr[used + 1])
-    rows.data[columns] = 1.0
+    matrix = index._postings
+    matrix.data = np.full(len(matrix.indices), np.nan, dtype=np.float32)
+    columns = slice(matrix.indptr[used], matrix.indptr[used + 1])
+    matrix.data[columns] = 1.0
     query = np.zeros(50, dtype=np.float32)
     query[used] = 2.0
     scores = index.score_all(query)
