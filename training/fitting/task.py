@@ -80,7 +80,7 @@ class TrainableNetwork(Generic[NetworkT, TokeniserT]):
         return is_trainable
 
     def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
-        """Create the optimiser, with a learning rate of its own for the pretrained encoder."""
+        """Create the optimiser, with a separate learning rate for the pretrained encoder."""
         trainable = {name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad}
         encoder = [parameter for name, parameter in trainable.items() if name.startswith("encoder.")]
         head = [parameter for name, parameter in trainable.items() if not name.startswith("encoder.")]

@@ -55,10 +55,7 @@ def fit_fusion(
         qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are evaluated.
         execution: Execution on the judged input; its working directory caches rankings and features.
         output: Checkpoint directory.
-        tables_dir: Directory of the tables.
-
-    Returns:
-        The tables, also written as CSV, see `_result_tables`.
+        tables_dir: Directory of the tables, which are also returned, see `_result_tables`.
 
     Raises:
         UsageError: If there are more than two qrels files, or the name is that of a baseline or feature.
