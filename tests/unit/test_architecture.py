@@ -93,7 +93,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training's commands": {
         "submission", "submission's commands", "submission/data", "submission/inference", "submission/models",
-        "submission/storage", "submission/systems", "training", "training/data", "training/data/datasets",
+        "submission/storage", "submission/systems", "training", "training/data",
         "training/evaluation", "training/fitting", "training/fusion", "training/report", "training/studies",
         "training/studies/argument_quality", "training/studies/augmented_sbert", "training/tasks", "training/tuning",
     },
