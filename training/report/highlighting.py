@@ -50,9 +50,8 @@ def mark_components(
 ) -> MarkedDocument:
     """Segment a document by the enrichment's claims and premises."""
     fields = stage.load_checkpoint(execution.checkpoints).index.fields
-    return MarkedDocument(
-        system, docno, enrichment.get_component_spans(execution, fields, execution.documents.read_texts({docno}))
-    )
+    texts = execution.documents.read_texts({docno})
+    return MarkedDocument(system, docno, enrichment.get_component_spans(execution, fields, texts))
 
 
 def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str) -> ShadedDocument:
@@ -60,26 +59,22 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     settings = stage.load_checkpoint(execution.checkpoints).index
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
     terms = TermAnalyser(settings.stemmer)
-    frequencies = enrichment.load_checkpoint(execution.checkpoints).network.compute_term_frequencies(
-        [words for _, words in passages]
-    )
-    original = Counter(
-        chain.from_iterable(terms.analyse(text[word.start : word.end]) for text, words in passages for word in words)
-    )
+    enricher = enrichment.load_checkpoint(execution.checkpoints).network
+    frequencies = enricher.compute_term_frequencies([words for _, words in passages])
+    surfaces = (text[word.start : word.end] for text, words in passages for word in words)
+    original = Counter(chain.from_iterable(map(terms.analyse, surfaces)))
     enriched: Counter[str] = Counter()
     for token, frequency in frequencies.items():
         enriched.update(dict.fromkeys(terms.analyse(token), frequency))
     return ShadedDocument(system, docno, _spans(passages, original, terms), _spans(passages, enriched, terms))
 
 
-def _spans(
-    passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], tokenise_terms: TermAnalyser
-) -> list[Span]:
+def _spans(passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], terms: TermAnalyser) -> list[Span]:
     max_frequency, spans = max(counts.values(), default=1), []
     for text, words in passages:
         end = 0
         for word in words:
-            frequency = sum(counts[term] for term in tokenise_terms.analyse(text[word.start : word.end]))
+            frequency = sum(counts[term] for term in terms.analyse(text[word.start : word.end]))
             level = min(SHADE_LEVELS, -(-SHADE_LEVELS * frequency // max_frequency))
             spans.append(Span(text[end : word.start], 0, 0))
             spans.append(Span(text[word.start : word.end], frequency, level))

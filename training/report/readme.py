@@ -39,12 +39,8 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
         InputError: If the means file or a section marker is missing, or malformed.
         OutputError: If a README cannot be written.
     """
-    contents = {
-        "best": best_table(means_csv, checkpoints),
-        "commands": tira_commands(checkpoints),
-        "systems": systems_table(),
-        "results": results_table(means_csv, checkpoints),
-    }
+    best, results = best_table(means_csv, checkpoints), results_table(means_csv, checkpoints)
+    contents = {"best": best, "commands": tira_commands(checkpoints), "systems": systems_table(), "results": results}
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
 
@@ -54,8 +50,8 @@ def replace_section(readme: Path, name: str, content: str) -> None:
     text, begin, end = readme.read_text(encoding="utf-8"), f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
         raise InputError(f"{readme}: expected each of the markers {begin} and {end} exactly once")
-    before, rest = text.split(begin)
-    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{rest.split(end)[1]}")
+    before, after = text.split(begin)[0], text.split(end)[1]
+    write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
 
 
 def tira_commands(checkpoints: Path) -> str:

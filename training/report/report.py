@@ -79,9 +79,9 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     Args:
         directory: Directory written by `rank`: `<team>-<system>.txt` runs and run.txt, the primary run.
         qrels_file: Judgments; documents missing from the input are ignored.
-        execution: Execution on the runs' input; its checkpoints' learning curves are shown.
+        execution: Execution on the runs' input; its checkpoints' learning curves are included.
         output: HTML file.
-        order: Order of a topic's documents, see `in_order`.
+        order: Order of a topic's documents.
 
     Raises:
         InputError: If there is no primary run, the input differs, a file is malformed, or there is no common topic.
@@ -93,9 +93,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     _check_same_input(directory, source)
     qrels = read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file, order) for system, file in files.items()}
-    overlaps = [
-        compute_overlap(run, qrels, (system, qrels_file.name), (files[system], qrels_file)) for system, run in runs.items()
-    ]
+    overlaps = [compute_overlap(run, qrels, (name, qrels_file.name), (files[name], qrels_file)) for name, run in runs.items()]
     check_overlap(source, qrels, qrels_file.name)
     values = evaluate_runs(runs, qrels)
     systems = _sort_by_measure(runs, HEADLINE_MEASURES[0], values)
@@ -146,9 +144,7 @@ def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, 
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != primary}
     return {
         "rows": _headline_rows(systems, primary, values),
-        "results": [
-            _measures_table(treatment, description, systems, values) for treatment, description in UNJUDGED_TREATMENTS.items()
-        ],
+        "results": [_measures_table(*treatment, systems, values) for treatment in UNJUDGED_TREATMENTS.items()],
         "differences_plot": _data_uri(plot_topic_differences(differences)) if differences else None,
     }
 
@@ -157,13 +153,12 @@ def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, can
     """Return the template variables of the candidates and of the comparisons of rankings."""
     rankings = {system: run_similarity.top_docnos(run) for system, run in runs.items()}
     similarity = run_similarity.similarity_tables(rankings)
+    has_both_bm25_runs = {CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM} <= set(runs)
     return {
         "candidate_recall": candidate_recall.to_dict("index"),
         "mean_recall": candidate_recall["retrieved"].sum() / candidate_recall["relevant"].sum(),
         "candidates_plot": _data_uri(plot_candidate_recall(candidate_recall)),
-        "conclusions_vs_full_text": _conclusions_vs_full_text(qrels, rankings)
-        if {CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM} <= set(runs)
-        else [],
+        "conclusions_vs_full_text": _conclusions_vs_full_text(qrels, rankings) if has_both_bm25_runs else [],
         "similarity": {
             name: {"image": _data_uri(heat_map), "table": similarity[name].to_dict("index")}
             for name, heat_map in run_similarity.plot_heat_maps(similarity).items()
@@ -185,11 +180,9 @@ def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
 
 def _is_fitted_to(system: str, qrels_hash: str, execution: Execution) -> bool:
     """Return whether any checkpoint of a system was fitted or tuned to the qrels with this hash."""
-    names = (
-        {part.checkpoint for part in iter_components(SYSTEMS[system].stage) if part.checkpoint} if system in SYSTEMS else set()
-    )
-    records = [execution.checkpoints.directory / name / PROVENANCE for name in names]
-    return any(qrels_hash in record.read_text(encoding="utf-8") for record in records if record.is_file())
+    components = iter_components(SYSTEMS[system].stage) if system in SYSTEMS else ()
+    files = [execution.checkpoints.directory / part.checkpoint / PROVENANCE for part in components if part.checkpoint]
+    return any(qrels_hash in file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
 def _check_same_input(directory: Path, source: Dataset) -> None:
@@ -211,20 +204,19 @@ def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, 
 def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Build the rows of the nDCG@5 table: means, intervals and p values against the primary system."""
     tests = {
-        measure: compare_with_baseline({name: values[name][measure] for name in systems}, primary)
+        measure: compare_with_baseline({name: values[name][measure] for name in systems}, primary)["p_randomisation_holm"]
         for measure in HEADLINE_MEASURES
     }
     rows = []
     for system in systems:
-        table, cells = values[system], []
-        for measure, (mean, low, high) in zip(
-            HEADLINE_MEASURES, bootstrap_intervals(table[[*HEADLINE_MEASURES]]).to_numpy().tolist(), strict=True
-        ):
-            p = None if system == primary else tests[measure].loc[system, "p_randomisation_holm"]
-            cells.append({"mean": mean, "low": low, "high": high, "p": p})
+        table = values[system]
+        bounds = bootstrap_intervals(table[[*HEADLINE_MEASURES]]).to_dict("index")
+        cells = [
+            {**row, "p": tests[str(measure)].get(system)} for measure, row in bounds.items()
+        ]  # None for the primary system
         shares = {name: table[name].mean() for name in JUDGED_MEASURES}
-        defined = int(table[HEADLINE_MEASURES[0]].notna().sum())
-        rows.append({"system": system, "is_primary": system == primary, "cells": cells, "topics": defined, **shares})
+        n_defined = int(table[HEADLINE_MEASURES[0]].notna().sum())
+        rows.append({"system": system, "is_primary": system == primary, "cells": cells, "topics": n_defined, **shares})
     return rows
 
 
@@ -270,9 +262,8 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
             best_systems.setdefault(stage.enrichment, (system, stage))
     highlights: dict[str, list[ShadedDocument | MarkedDocument]] = defaultdict(list)
     for enrichment, (system, stage) in best_systems.items():
-        highlight = (
-            mark_components if enrichment.load_checkpoint(execution.checkpoints).network.component_types else shade_terms
-        )
+        enricher = enrichment.load_checkpoint(execution.checkpoints).network
+        highlight = mark_components if enricher.component_types else shade_terms
         tops = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in track(list(tops.items()), f"highlighting {enrichment.checkpoint}", "documents"):
             highlights[str(qid)].append(highlight(system, stage, enrichment, execution, docno))
@@ -292,36 +283,31 @@ def _conclusions_vs_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mappin
     return rows
 
 
-def _quality_extremes(shown: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
+def _quality_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
     """Find each topic's highest and lowest argument `qid docno` by quality, if a system re-ranks by quality."""
     stages = [get_system(system).stage for system in systems if system in SYSTEMS]
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
         return {}
-    scored = shown.assign(quality=reranking.quality.score(execution, shown))
+    scored = documents.assign(quality=reranking.quality.score(execution, documents))
     by_topic = scored.sort_values(["qid", "quality", "docno"]).groupby("qid")
     extremes = {"lowest": by_topic.nth(0), "highest": by_topic.nth(-1)}
     return {pair: label for label, rows in extremes.items() for pair in zip(rows["qid"], rows["docno"], strict=True)}
 
 
 def _topic_reports(
-    execution: Execution,
-    qrels: pd.DataFrame,
-    runs: Mapping[str, pd.DataFrame],
-    values: Mapping[str, pd.DataFrame],
+    execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
-) -> list[TopicReport]:
+) -> list[TopicReport]:  # fmt: skip
     """Collect the report data of all evaluated topics."""
     source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {system: _expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
     highlights = _highlights(runs, execution)
     top_documents = {system: dict(iter(run.groupby("qid").head(TOP_K).groupby("qid"))) for system, run in runs.items()}
-    documents = _texts_of(
-        source, {docno for frames in top_documents.values() for top in frames.values() for docno in top["docno"]}
-    )
-    shown = pd.concat([top[["qid", "docno"]] for frames in top_documents.values() for top in frames.values()])
-    shown = shown[shown["qid"].isin(candidate_recall.index)].drop_duplicates(ignore_index=True)
-    extremes = _quality_extremes(shown, runs, execution)
+    pairs = pd.concat([top[["qid", "docno"]] for frames in top_documents.values() for top in frames.values()])
+    documents = _read_documents(source, set(pairs["docno"]))
+    pairs = pairs[pairs["qid"].isin(candidate_recall.index)].drop_duplicates(ignore_index=True)
+    extremes = _quality_extremes(pairs, runs, execution)
     topics = []
     for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
         if qid not in candidate_recall.index:
@@ -347,8 +333,8 @@ def _topic_reports(
     return topics
 
 
-def _texts_of(source: Dataset, docnos: set[str]) -> pd.DataFrame:
-    """Return the documents of the input with these docnos, indexed by docno."""
+def _read_documents(source: Dataset, docnos: set[str]) -> pd.DataFrame:
+    """Return documents of the input, indexed by docno."""
     documents = source.documents[source.documents["docno"].isin(docnos)].set_index("docno")
     unknown = sorted(docnos - set(documents.index))
     if unknown:
@@ -364,28 +350,17 @@ def _best_system(scores: Mapping[str, float]) -> str:
 
 
 def _cell(
-    ranking: pd.DataFrame | None,
-    rank: int,
-    labels: Mapping[tuple[str, str], int],
-    extremes: Mapping[tuple[str, str], str],
-    documents: pd.DataFrame,
-    qid: str,
-) -> dict[str, Any] | None:
+    ranking: pd.DataFrame | None, rank: int, grades: Mapping[tuple[str, str], int], extremes: Mapping[tuple[str, str], str],
+    documents: pd.DataFrame, qid: str,
+) -> dict[str, Any] | None:  # fmt: skip
     if ranking is None or len(ranking) <= rank:
         return None
-    row = ranking.iloc[rank]
-    text = documents.loc[row["docno"]]
-    premise = (
-        text["premise"] if len(text["premise"]) <= EXCERPT_LENGTH else text["premise"][:EXCERPT_LENGTH].rsplit(" ", 1)[0] + " …"
-    )
-    return {
-        "docno": row["docno"],
-        "score": row["score"],
-        "grade": labels.get((qid, row["docno"])),
-        "quality": extremes.get((qid, row["docno"])),
-        "conclusion": text["conclusion"],
-        "premise": premise,
-    }
+    docno, score = str(ranking["docno"].iloc[rank]), ranking["score"].iloc[rank]
+    conclusion, premise = (str(documents.loc[docno, column]) for column in ("conclusion", "premise"))
+    if len(premise) > EXCERPT_LENGTH:
+        premise = premise[:EXCERPT_LENGTH].rsplit(" ", 1)[0] + " …"
+    judgment = {"grade": grades.get((qid, docno)), "quality": extremes.get((qid, docno))}
+    return {"docno": docno, "score": score, "conclusion": conclusion, "premise": premise, **judgment}
 
 
 def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
