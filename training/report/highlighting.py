@@ -59,8 +59,8 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     settings = stage.load_checkpoint(execution.checkpoints).index
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
     terms = TermAnalyser(settings.stemmer)
-    enricher = enrichment.load_checkpoint(execution.checkpoints).network
-    frequencies = enricher.compute_term_frequencies([words for _, words in passages])
+    network = enrichment.load_checkpoint(execution.checkpoints).network
+    frequencies = network.compute_term_frequencies([words for _, words in passages])
     surfaces = (text[word.start : word.end] for text, words in passages for word in words)
     original = Counter(chain.from_iterable(map(terms.analyse, surfaces)))
     enriched: Counter[str] = Counter()

@@ -262,8 +262,8 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
             best_systems.setdefault(stage.enrichment, (system, stage))
     highlights: dict[str, list[ShadedDocument | MarkedDocument]] = defaultdict(list)
     for enrichment, (system, stage) in best_systems.items():
-        enricher = enrichment.load_checkpoint(execution.checkpoints).network
-        highlight = mark_components if enricher.component_types else shade_terms
+        network = enrichment.load_checkpoint(execution.checkpoints).network
+        highlight = mark_components if network.component_types else shade_terms
         tops = runs[system].groupby("qid", sort=False)["docno"].first()
         for qid, docno in track(list(tops.items()), f"highlighting {enrichment.checkpoint}", "documents"):
             highlights[str(qid)].append(highlight(system, stage, enrichment, execution, docno))
