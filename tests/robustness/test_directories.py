@@ -60,8 +60,8 @@ DAMAGES: dict[str, Change] = {
     "endless": link_to_zero,
 }
 ARTIFACTS = (
-    "scores-knrm-*/part-00000.npy", "ranking-conclusions-*/ranking.msgpack", "ranking-rerank-knrm-*/ranking.msgpack",
-    "ranking-latent-snrm-*/ranking.msgpack", "index-snrm-*/indptr.npy", "index-snrm-*/data.npy", "index-snrm-*/indices.npy",
+    "scores-knrm-*/part-00000.npy", "ranking-conclusion*/ranking.msgpack", "ranking-rerank*-knrm-*/ranking.msgpack",
+    "ranking-latent*-snrm-*/ranking.msgpack", "index-snrm-*/indptr.npy", "index-snrm-*/data.npy", "index-snrm-*/indices.npy",
     "terms-*/terms.txt", "terms-*/documents-indices.npy", "terms-*/terms-indptr.npy", "terms-*/terms-indices.npy",
     "conclusions-*/conclusions.msgpack", "documents-*/documents.sqlite", "documents-*/collection.msgpack",
 )  # fmt: skip

@@ -100,7 +100,7 @@ MEETING = {
         messages=(
             "run covers 2 of the 3 judged topics of q",
             "run × q: 2 of 3 topics, 75 % of the top five judged",
-            f"run, {COMMON_TOPICS}",
+            "run (common topics)",
         ),
     ),
     "a topic that nobody judged": Case(
@@ -251,7 +251,7 @@ def test_evaluate(
     for message in case.messages:
         assert message in out + err + caplog.text
     if case.has_expected_means:
-        means = pd.read_csv("tables/means.csv").query("over == @ALL_TOPICS").set_index(["qrels", "run", "measure"])["mean"]
+        means = pd.read_csv("tables/means.csv").query("topic_set == @ALL_TOPICS").set_index(["qrels", "run", "measure"])["mean"]
         for measure, expected in EXPECTED.items():
             assert means["q", "run", measure] == pytest.approx(expected, abs=1e-6), measure
 
@@ -278,7 +278,7 @@ def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.Mo
     assert [rows.loc[(over, HEADLINE_MEASURES[2]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == pytest.approx(
         [1 / 3, 1 / 2], abs=1e-6
     )
-    counts = [rows.loc[(over, HEADLINE_MEASURES[0]), "topics"] for over in (ALL_TOPICS, COMMON_TOPICS)]
+    counts = [rows.loc[(over, HEADLINE_MEASURES[0]), "n_topics"] for over in (ALL_TOPICS, COMMON_TOPICS)]
     assert counts == [1, 1]  # nothing is judged in topic 2
     assert [rows.loc[(over, HEADLINE_MEASURES[0]), "mean"] for over in (ALL_TOPICS, COMMON_TOPICS)] == [1.0, 1.0]
 
