@@ -130,7 +130,7 @@ def _systems(args: argparse.Namespace) -> None:
 
     checkpoints = CheckpointStore(args.checkpoint_dir)
     for system in SYSTEMS.values():
-        missing = system.find_missing_checkpoints(checkpoints)
+        missing = system.stage.find_missing_checkpoints(checkpoints)
         availability = f"missing checkpoint {', '.join(missing)} in {checkpoints.directory}" if missing else "ready"
         print(f"{system.name:14} {availability:14} {system.description}")
         formula = "" if missing else system.stage.formula(checkpoints)

@@ -1,3 +1,3 @@
-"""Write TREC runs, their directory and ir-metadata."""
+"""Write TREC runs, their directory and ir-metadata; a file that cannot be written raises OutputError."""
 
 from __future__ import annotations

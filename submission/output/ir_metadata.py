@@ -32,32 +32,13 @@ def write_ir_metadata(
     entries: Mapping[str, Mapping[str, Any]],
     execution: Execution,
 ) -> None:
-    """Write the metadata of an execution.
-
-    Args:
-        directory: Output directory.
-        team: Team name.
-        argv: Command-line arguments of `rank`.
-        primary: System whose run is run.txt.
-        entries: Entries of build_run_entry, or of load_entries for runs made earlier, by tag.
-        execution: Execution that made the runs.
-
-    Raises:
-        OutputError: If the file cannot be written.
-    """
-    dataset, device, seconds = execution.input, execution.device, execution.stopwatch.seconds
-    resources: dict[str, Any] = {
-        "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
-        "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},
-        "ram": {"peak": _format_megabytes(measure_peak_memory())},
-    }
-    if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
-        resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
-    training_data = _merge_training_data(run.get("training data", {}) for run in entries.values())
+    """Write the metadata of an execution; `entries` are the runs' entries by tag, `argv` the arguments of `rank`."""
+    dataset = execution.input
+    training_data = _merge_training_data(entry.get("training data", {}) for entry in entries.values())
     metadata = {
         "tag": f"{team}-{primary.name}",
         "actor": {"team": team},
-        "platform": {**_describe_platform(device), "engine": execution.engine.description},
+        "platform": {**_describe_platform(execution.device), "engine": execution.engine.description},
         "implementation": {
             "executable": {"cmd": shlex.join(["./run.sh", *argv])},
             "source": {
@@ -68,7 +49,7 @@ def write_ir_metadata(
                 "sha256": program_fingerprint(),
             },
         },
-        "resources": resources,
+        "resources": _describe_resources(execution),
         "method": {
             "automatic": True,
             "name": f"{team}-{primary.name}",
@@ -91,29 +72,19 @@ def write_ir_metadata(
 
 
 def build_run_entry(system: System, execution: Execution, seconds: float, depth: int, omitted_count: int) -> dict[str, Any]:
-    """Build the metadata entry of a run.
-
-    Args:
-        system: System that produced the run.
-        execution: Execution that made it.
-        seconds: Time of the system without shared stages.
-        depth: Maximum number of documents per topic.
-        omitted_count: Number of documents below that rank, over all topics.
-    """
+    """Build the metadata entry of a run; `seconds` excludes shared stages, `omitted_count` documents are below rank `depth`."""
     entry: dict[str, Any] = {"method": system.name, "description": system.description, "seconds": round(seconds, 1)}
     entry["depth"] = depth
     if omitted_count:
         entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
-    list_file, checkpoints = execution.input.ranking_file, execution.checkpoints
-    entry |= {"ranks": system.stage.describe_input(list_file)} if list_file else system.stage.metadata(get_stage_name)
+    ranking_file, checkpoints = execution.input.ranking_file, execution.checkpoints
+    entry |= {"ranks": system.stage.describe_input(ranking_file)} if ranking_file else system.stage.metadata(get_stage_name)
     loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(system.stage)}
     fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
     if fingerprints:
-        provenances = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
-        training_data = _merge_training_data(
-            {data.data: {"licence": data.licence, "files": data.input}} for data in provenances
-        )
-        entry |= {"checkpoints": fingerprints, "training data": training_data}
+        sources = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
+        data = _merge_training_data({item.data: {"licence": item.licence, "files": item.input}} for item in sources)
+        entry |= {"checkpoints": fingerprints, "training data": data}
     return entry
 
 
@@ -122,11 +93,8 @@ def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
     try:
         content = yaml.safe_load(read_regular(directory / METADATA_FILE).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
-        parsed = msgspec.convert(entries, list[_StoredEntry])
-        return {
-            valid.name: {key: entry[key] for key in entry if key != "name"}
-            for valid, entry in zip(parsed, entries, strict=True)
-        }
+        msgspec.convert(entries, list[_StoredEntry])  # validates them
+        return {entry.pop("name"): entry for entry in entries}
     except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, RecursionError, AttributeError):
         return {}
 
@@ -145,6 +113,18 @@ class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
     trained_on: dict[str, _TrainingData] = {}
 
 
+def _describe_resources(execution: Execution) -> dict[str, Any]:
+    seconds, device = execution.stopwatch.seconds, execution.device
+    resources: dict[str, Any] = {
+        "runtime": {"wallclock": f"{sum(seconds.values()):.1f} s"},
+        "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},
+        "ram": {"peak": _format_megabytes(measure_peak_memory())},
+    }
+    if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
+        resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
+    return resources
+
+
 def _describe_platform(device: torch.device) -> dict[str, Any]:
     hardware: dict[str, Any] = {
         "cpu": {
@@ -158,10 +138,14 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
     if device.type == "cuda" and torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(device)
         hardware["gpu"] = {"model": properties.name, "memory": _format_megabytes(properties.total_memory)}
+    try:
+        distribution = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        distribution = platform.system()
     versions = [f"{name} {version}" for name, version in library_versions(program_files()).items()]
     return {
         "hardware": hardware,
-        "operating system": {"kernel": platform.release(), "distribution": _distribution()},
+        "operating system": {"kernel": platform.release(), "distribution": distribution},
         "software": {"libraries": [f"python {platform.python_version()}", *versions]},
     }
 
@@ -174,13 +158,6 @@ def detect_cpu() -> str:
         lines = []
     model_names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(model_names, platform.processor() or "unknown")
-
-
-def _distribution() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return platform.system()
 
 
 def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:

@@ -1,15 +1,10 @@
-"""Manage the output directory of runs.
-
-It is locked while in use, holds runs of one input, and files are written atomically.
-"""
+"""Manage the output directory of runs: locked while in use, with runs of one input, and files written atomically."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from submission.errors import OutputError
 from submission.storage.artifact_store import ArtifactStore
@@ -17,28 +12,19 @@ from submission.storage.atomic_files import create_directory, read_regular, remo
 from submission.storage.cache_directory import remove_stale_directories
 from submission.storage.locks import lock_directory
 
-log = logging.getLogger(__name__)
-
 FINGERPRINT_FILE = "fingerprint.json"
 PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
 METADATA_FILE = "ir-metadata.yml"
 
 
 class RunDirectory:
-    """An output directory: runs and, in fingerprint.json, what they were made from.
-
-    Context manager: creates and locks the directory; unlocks it on exit.
-    """
+    """An output directory: runs and, in fingerprint.json, the fingerprint of their inputs. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __enter__(self) -> RunDirectory:
-        """Create and lock the directory.
-
-        Raises:
-            OutputError: If it is not writable, or another process has locked it.
-        """
+        """Create and lock the directory. Raises OutputError if it is not writable, or another process has locked it."""
         with ExitStack() as stack:
             create_directory(self.path)
             stack.enter_context(lock_directory(self.path))
@@ -49,9 +35,7 @@ class RunDirectory:
             self._exit_stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._exit_stack.close()
 
     def resume(self, fingerprint: Mapping[str, str], file_names: Iterable[str], overwrite: bool) -> None:
@@ -81,24 +65,14 @@ class RunDirectory:
         """
         recorded_key = self._store.valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:
-            raise OutputError(
-                f"{self.path / name}: made with another checkpoint, code, device or precision; choose another --output or "
-                "pass --overwrite"
-            )
+            cause = "made with another checkpoint, code, device or precision"
+            raise OutputError(f"{self.path / name}: {cause}; choose another --output or pass --overwrite")
         return recorded_key == cache_key
 
     def read_run(self, name: str) -> str:
-        """Read a run file.
-
-        Raises:
-            OSError: If that fails.
-        """
+        """Read a run file."""
         return read_regular(self.path / name).decode()
 
     def write_run(self, name: str, content: str, cache_key: str) -> None:
-        """Write a run file atomically and record its key.
-
-        Raises:
-            OutputError: If it cannot be written.
-        """
+        """Write a run file atomically and record its key."""
         self._store.write(name, content, cache_key)

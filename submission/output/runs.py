@@ -16,15 +16,10 @@ MAX_SCORE = np.finfo(np.float32).max
 
 
 def check_tag(tag: str) -> None:
-    """Check a run tag.
-
-    Raises:
-        UsageError: If TREC's format or TIREx's evaluator does not accept it.
-    """
+    """Raise UsageError if TREC's format or TIREx's evaluator does not accept a run tag."""
     if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
-        raise UsageError(
-            f"invalid tag '{abbreviate(tag)}': use at most {MAX_TAG_LENGTH} letters, digits, - or _; choose another --team"
-        )
+        rule = f"use at most {MAX_TAG_LENGTH} letters, digits, - or _"
+        raise UsageError(f"invalid tag '{abbreviate(tag)}': {rule}; choose another --team")
 
 
 def format_run(run: pd.DataFrame, tag: str) -> str:
@@ -59,4 +54,4 @@ def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
             decreasing.append(previous)
     for _ in rounded[1:]:  # leave room for the scores that follow
         lower_bounds.append(np.nextafter(lower_bounds[-1], np.float32(np.inf)))
-    return [max(pair) for pair in zip(decreasing, reversed(lower_bounds), strict=True)]
+    return list(map(max, decreasing, reversed(lower_bounds)))

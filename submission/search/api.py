@@ -1,11 +1,10 @@
-"""Search from Python: `open_system("dirichlet").search(arguments, questions)`."""
+"""Search from Python: `load_system("dirichlet").search(arguments, queries)`."""
 
 from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import pandas as pd
 import torch
@@ -32,46 +31,29 @@ class LoadedSystem:
         """Return the best arguments for each query: `qid docno rank score`, as `rank` writes them.
 
         Args:
-            arguments: a frame `docno premise` (optionally `conclusion`), texts, or the Path of an input directory; premises
-                with fewer than 15 words are not indexed.
-            queries: queries as a frame `qid query`, texts, or one text.
-            depth: maximum number of arguments per query.
-
-        Raises:
-            InputError, UsageError: invalid arguments or queries.
-            CheckpointError: a checkpoint cannot be loaded.
+            arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
+                fewer than 15 words are not indexed.
+            queries: Frame `qid query`, texts, or one text.
+            depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:
             return index.search(queries, depth)
 
     def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
-        """Index arguments for repeated searches, cached in `cache_dir` if given.
-
-        Raises:
-            InputError, UsageError: see `search`.
-            OutputError: the directory is not writable.
-        """
-        return ArgumentIndex(self, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
+        """Index arguments for repeated searches, cached in `cache_dir` if given."""
+        return ArgumentIndex(self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
 class ArgumentIndex:
     """An index of arguments for one system, open until closed or garbage-collected. A context manager."""
 
-    def __init__(self, system: LoadedSystem, searcher: Searcher) -> None:
-        """Open the index.
-
-        Raises:
-            OutputError: the cache directory is not writable.
-        """
-        self._stage, self._searcher = system.system.stage, searcher.__enter__()
-        self._finalizer = weakref.finalize(self, searcher.__exit__, None, None, None)
+    def __init__(self, system: System, searcher: Searcher) -> None:
+        """Open the index."""
+        self._stage, self._searcher = system.stage, searcher.__enter__()
+        self._finalizer = weakref.finalize(self, searcher.__exit__)
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the best arguments for each query: `qid docno rank score`.
-
-        Raises:
-            InputError, UsageError, CheckpointError: see `OpenSystem.search`.
-        """
+        """Return the best arguments for each query: `qid docno rank score`."""
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
         topics = build_topics(queries)
@@ -87,19 +69,12 @@ class ArgumentIndex:
         self._finalizer()
 
     def __enter__(self) -> ArgumentIndex:
-        """Return the index itself."""
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
 
 def load_system(name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto") -> LoadedSystem:
-    """Load a system by name; its checkpoints are loaded on first use.
-
-    Raises:
-        UsageError: unknown name or device.
-    """
+    """Load a system by name; its checkpoints are loaded on first use. Raises UsageError for an unknown name or device."""
     return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,58 +40,53 @@ class SearchArguments:
     checkpoint_dir: Path
 
 
-def run_search(job: SearchArguments) -> None:
+def run_search(arguments: SearchArguments) -> None:
     """Print the results of a query or of a prompt's queries, or serve the web page.
 
     Raises:
-        UsageError, InputError, CheckpointError, OutputError: the search failed.
-        SystemsFailedError: some systems failed; the results of the others were printed.
+        SystemsFailedError: If some systems failed; the results of the others were printed.
     """
     _replace_encoding_errors()
-    device = choose_device(job.device)
-    checkpoints = CheckpointStore(job.checkpoint_dir, choose_precision(job.precision, device))
+    device = choose_device(arguments.device)
+    checkpoints = CheckpointStore(arguments.checkpoint_dir, choose_precision(arguments.precision, device))
     limit_threads()
-    systems, message = select_systems(job.systems, checkpoints, device)
+    systems, message = select_systems(arguments.systems, checkpoints, device)
     if message:
         print(message, file=sys.stderr)
-    with Searcher(Corpus.from_directory(job.input_dir), checkpoints, device, job.cache_dir) as searcher:
-        if job.serve is not None:
+    corpus = Corpus.from_directory(arguments.input_dir)
+    with Searcher(corpus, checkpoints, device, arguments.cache_dir) as searcher:
+        if arguments.serve is not None:
             from submission.search.server import serve
 
-            serve(searcher, systems, job.depth, job.serve)
-        elif job.query is not None:
-            _raise_failures(_search_and_print(job, searcher, systems, job.query))
+            serve(searcher, systems, arguments.depth, arguments.serve)
+        elif arguments.query is not None:
+            _raise_failures(_search_and_print(arguments, searcher, systems, arguments.query))
         else:
-            for query in _read_queries():
+            for query in filter(str.strip, iter(_line_reader(), None)):
                 try:
-                    _search_and_print(job, searcher, systems, query)
+                    _search_and_print(arguments, searcher, systems, query)
                 except SubmissionError as error:
                     print(f"error: {escape_unprintable(str(error))}", file=sys.stderr, flush=True)
 
 
 def select_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
-    """Return the named systems, or the default system and a message that explains it.
-
-    Raises:
-        UsageError: a name is unknown.
-    """
+    """Return the named systems, or the default system and a message that explains it."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""
     primary = get_system(catalogue.PRIMARY_SYSTEM)
     if device.type != "cuda":
         reason = f"{primary.name} takes seconds per query without a GPU"
-    elif missing := primary.find_missing_checkpoints(checkpoints):
+    elif missing := primary.stage.find_missing_checkpoints(checkpoints):
         reason = f"{primary.name}: checkpoint {', '.join(missing)} not found"
     else:
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
-    return [
-        get_system(DEFAULT_LEXICAL_SYSTEM)
-    ], f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
+    message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
+    return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
 
 
-def _search_and_print(job: SearchArguments, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
-    results = searcher.search(query, systems, SearchOptions(job.depth, lambda system, docno: job.explain))
-    if job.json:
+def _search_and_print(arguments: SearchArguments, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
+    results = searcher.search(query, systems, SearchOptions(arguments.depth, lambda system, docno: arguments.explain))
+    if arguments.json:
         print(to_json(results), end="", flush=True)
     else:
         from submission.search.terminal import open_console, render
@@ -101,15 +96,8 @@ def _search_and_print(job: SearchArguments, searcher: Searcher, systems: Sequenc
     return results
 
 
-def _read_queries() -> Iterator[str]:
-    """Yield the non-empty lines of the prompt or of stdin."""
-    for line in iter(_line_reader(), None):
-        if line.strip():
-            yield line
-
-
 def _line_reader() -> Callable[[], str | None]:
-    """Return a function that reads the next line, or None at the end of input."""
+    """Return a function that reads the next line of the prompt or of stdin, or None at the end of input."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return lambda: sys.stdin.readline() or None
     import readline  # noqa: F401  enables line editing and history
@@ -127,7 +115,7 @@ def _line_reader() -> Callable[[], str | None]:
 
 
 def _raise_failures(results: SearchResults) -> None:
-    errors = {listed.system: listed.error for listed in results.systems if listed.error is not None}
+    errors = {system.system: system.error for system in results.systems if system.error is not None}
     if errors and len(errors) == len(results.systems):
         raise next(iter(errors.values()))
     if errors:

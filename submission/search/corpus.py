@@ -22,20 +22,24 @@ EMPTY_TOPICS = pd.DataFrame({"qid": [], "query": []}, dtype=object)
 class Corpus(Dataset):
     """Documents without topics and without a supplied ranking: every query searches all of them."""
 
-    def __init__(self, form: DatasetReader, directory: Path) -> None:
+    def __init__(self, reader: DatasetReader, directory: Path) -> None:
         """Create a corpus; the directory is used for display only."""
-        self.reader, self.directory, self.description = form, directory, form.format_name
-        self.stopwatch = Stopwatch()
-        self.ranking_file = None
-        self.topics = EMPTY_TOPICS
+        self.reader, self.directory, self.description = reader, directory, reader.format_name
+        self.stopwatch, self.ranking_file, self.topics = Stopwatch(), None, EMPTY_TOPICS
+
+    @classmethod
+    def from_directory(cls, directory: Path) -> Corpus:
+        """Load the documents of an input directory, with or without topics."""
+        return cls(TirexReader(directory) if TirexReader.matches(directory) else _ArgsMeCorpus(directory), directory)
+
+    @classmethod
+    def from_frame(cls, documents: pd.DataFrame) -> Corpus:
+        """Use the documents of a frame `docno conclusion premise`, validated on first access."""
+        return _FrameCorpus(_FrameReader(documents), Path("arguments"))
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of each corpus file by name.
-
-        Raises:
-            InputError: a file cannot be read.
-        """
+        """Return the SHA-256 of each corpus file by name."""
         with self.stopwatch.stage("hashes"):
             return hash_input_files(self.reader.corpus_files)
 
@@ -44,7 +48,7 @@ class Corpus(Dataset):
         """Return the fingerprint of the documents; there are no topics."""
         return self.corpus_fingerprint
 
-    def supplied_ranking(self, unknown: Callable[[Iterable[str]], set[str]]) -> None:
+    def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> None:
         """Return None: there is no supplied ranking."""
 
     @property
@@ -52,30 +56,11 @@ class Corpus(Dataset):
         """Return the files of an args.me corpus, [] for other formats."""
         return self.reader.corpus_files if isinstance(self.reader, _ArgsMeCorpus) else []
 
-    @classmethod
-    def from_directory(cls, directory: Path) -> Corpus:
-        """Load the documents of an input directory, with or without topics.
-
-        Raises:
-            InputError: it has none.
-        """
-        return cls(TirexReader(directory) if TirexReader.matches(directory) else _ArgsMeCorpus(directory), directory)
-
-    @classmethod
-    def from_frame(cls, documents: pd.DataFrame) -> Corpus:
-        """Use the documents of a frame `docno conclusion premise`, validated on first access."""
-        return _FrameCorpus(_FrameFormat(documents), Path("arguments"))
-
 
 class _ArgsMeCorpus(ArgsMeReader):
     """An args.me corpus; topics are ignored."""
 
     def __init__(self, directory: Path) -> None:
-        """Locate the corpus files.
-
-        Raises:
-            InputError: there are none.
-        """
         self.topic_files: list[Path] = []
         self.corpus_files = find_corpus_files(directory)
 
@@ -83,8 +68,8 @@ class _ArgsMeCorpus(ArgsMeReader):
         return EMPTY_TOPICS, []
 
 
-class _FrameFormat:
-    """A frame `docno conclusion premise` as an input format."""
+class _FrameReader:
+    """A reader of a frame `docno conclusion premise`."""
 
     format_name = "data frame"
     rerank_file: Path | None = None
@@ -112,15 +97,7 @@ class _FrameCorpus(Corpus):
     """Documents of a frame, identified by their content."""
 
     @cached_property
-    def _hash(self) -> str:
-        return hashlib.sha256("\0".join(_iter_values(self.documents)).encode(errors="surrogatepass")).hexdigest()
-
-    @property
     def corpus_fingerprint(self) -> str:
         """Return the fingerprint of all texts."""
-        return combine_hashes({"documents": self._hash})
-
-
-def _iter_values(documents: pd.DataFrame) -> Iterator[str]:
-    for column in documents:
-        yield from documents[column]
+        texts = "\0".join(text for column in self.documents for text in self.documents[column])
+        return combine_hashes({"documents": hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()})

@@ -25,11 +25,7 @@ class Highlight(NamedTuple):
 
 
 def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[Highlight]:
-    """Return the highlights of a document's premise, [] if the stage has no enricher.
-
-    Raises:
-        CheckpointError: its checkpoint cannot be loaded.
-    """
+    """Return the highlights of a document's premise, [] if the stage has no enricher."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
     fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
@@ -37,18 +33,22 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
     [text], [premise] = select_texts(document, fields), document["premise"]
     located = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
     if enricher.component_types:
-        by_component = groupby(located, key=lambda located_word: enricher.get_component_type(located_word[2]))
+        by_component = groupby(located, key=lambda word: enricher.get_component_type(word[2]))
         groups = ((component, list(group)) for component, group in by_component if component)
         highlights = [Highlight(group[0][0], group[-1][1], component) for component, group in groups]
     else:
         max_weight = max((word.weight for _, _, word in located), default=0.0)
-        levels = (
-            (start, end, math.ceil(WEIGHT_LEVELS * word.weight / max_weight)) for start, end, word in located if word.weight > 0
-        )
-        highlights = [Highlight(start, end, f"weight-{level}") for start, end, level in levels]
+        highlights = [
+            Highlight(start, end, f"weight-{math.ceil(WEIGHT_LEVELS * word.weight / max_weight)}")
+            for start, end, word in located
+            if word.weight > 0
+        ]
     premise_start = len(text) - len(premise)  # the text may start with the conclusion
-    shifted = ((start - premise_start, end - premise_start, label) for start, end, label in highlights)
-    return [Highlight(max(start, 0), end, label) for start, end, label in shifted if end > 0]
+    return [
+        Highlight(max(start - premise_start, 0), end - premise_start, label)
+        for start, end, label in highlights
+        if end > premise_start
+    ]
 
 
 def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -> Iterator[tuple[int, int, TokenAnnotation]]:

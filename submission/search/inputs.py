@@ -1,8 +1,9 @@
-"""Validate arguments and queries passed from Python."""
+"""Validate arguments and queries."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,23 +12,18 @@ import pandas as pd
 from submission.data.input_files import is_invalid_id
 from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
-from submission.search.query import clean_query
 
+MAX_CHARACTERS = 10_000  # of a query
 SURROGATE = re.compile("[\ud800-\udfff]")
+REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable bytes of a command line
 Arguments = pd.DataFrame | Iterable[str] | Path
 Queries = pd.DataFrame | Iterable[str] | str
 
 
 def build_corpus(arguments: Arguments) -> Corpus:
-    """Build a corpus from arguments.
+    """Build a corpus from a frame `docno premise` (optionally `conclusion`), numbered texts, or an input directory.
 
-    Args:
-        arguments: a frame `docno premise` (optionally `conclusion`); texts, numbered 1, 2, 3, …; or an input directory.
-            Without a conclusion the premise is used as conclusion too, as for TIREx data.
-
-    Raises:
-        InputError: directory not found, missing columns, an invalid or duplicate id, or a text that cannot be stored in a file.
-        UsageError: a single text.
+    Without a conclusion the premise is used as conclusion too, as for TIREx data.
     """
     if isinstance(arguments, Path):
         return Corpus.from_directory(arguments)
@@ -48,46 +44,47 @@ def build_corpus(arguments: Arguments) -> Corpus:
     return Corpus.from_frame(frame)
 
 
-def build_topics(questions: Queries) -> pd.DataFrame:
-    """Build topics `qid query` from queries.
-
-    Args:
-        questions: a frame `qid query`, or one or more texts, numbered 1, 2, 3, …
-
-    Raises:
-        InputError: missing columns or an invalid id.
-        UsageError: an empty or too long query.
-    """
-    if not isinstance(questions, pd.DataFrame):
-        questions = _number_texts([questions] if isinstance(questions, str) else list(questions), "qid", "query")
-    _check_columns(questions, "queries", ["qid", "query"])
-    frame = questions[["qid", "query"]].astype(object).reset_index(drop=True)
+def build_topics(queries: Queries) -> pd.DataFrame:
+    """Build topics `qid query` from a frame with these columns, or from one or more texts, which are numbered."""
+    if not isinstance(queries, pd.DataFrame):
+        queries = _number_texts([queries] if isinstance(queries, str) else list(queries), "qid", "query")
+    _check_columns(queries, "queries", ["qid", "query"])
+    frame = queries[["qid", "query"]].astype(object).reset_index(drop=True)
     _check_ids(frame["qid"], "queries")
     _check_strings(frame, "queries", "query")
     return frame.assign(query=[clean_query(query) for query in frame["query"]]).astype(object)
 
 
-def _number_texts(texts: Sequence[str], name: str, text: str) -> pd.DataFrame:
-    return pd.DataFrame({name: [str(index) for index in range(1, len(texts) + 1)], text: texts}, dtype=object)
+def clean_query(text: str) -> str:
+    """Return a query on one line, like a title in a topics file. Raises UsageError if it is empty or too long."""
+    text = text.strip()
+    if len(text) > MAX_CHARACTERS:
+        start = abbreviate(text[:40])
+        raise UsageError(f"query has {len(text)} characters ('{start}…'); shorten it to at most {MAX_CHARACTERS}")
+    query = " ".join("".join(REPLACEMENTS.get(unicodedata.category(character), character) for character in text).split())
+    if not query:
+        raise UsageError("empty query; enter at least one word, e.g. 'Should zoos be abolished?'")
+    return query
+
+
+def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.DataFrame:
+    return pd.DataFrame({id_column: [str(index) for index in range(1, len(texts) + 1)], text_column: texts}, dtype=object)
 
 
 def _check_columns(frame: pd.DataFrame, label: str, columns: list[str]) -> None:
-    missing = [column for column in columns if column not in frame]
-    if missing:
-        raise InputError(
-            f"{label}: missing column {missing[0]}; expected {', '.join(columns)}, found {', '.join(map(str, frame))}"
-        )
+    for column in columns:
+        if column not in frame:
+            expected, existing = ", ".join(columns), ", ".join(map(str, frame))
+            raise InputError(f"{label}: missing column {column}; expected {expected}, found {existing}")
 
 
 def _check_ids(ids: pd.Series, label: str) -> None:
     for value in ids:
         if not isinstance(value, str) or is_invalid_id(value):
-            raise InputError(
-                f"{label}: invalid {ids.name} {abbreviate(repr(value))}; use a string without whitespace and control characters"
-            )
-    repeated = ids[ids.duplicated()]
-    if len(repeated):
-        raise InputError(f"{label}: duplicate {ids.name} {abbreviate(repeated.iloc[0])}; ids must be unique")
+            text = abbreviate(repr(value))
+            raise InputError(f"{label}: invalid {ids.name} {text}; use a string without whitespace and control characters")
+    for duplicate in ids[ids.duplicated()]:
+        raise InputError(f"{label}: duplicate {ids.name} {abbreviate(duplicate)}; ids must be unique")
 
 
 def _check_strings(frame: pd.DataFrame, label: str, column: str) -> None:
@@ -97,7 +94,6 @@ def _check_strings(frame: pd.DataFrame, label: str, column: str) -> None:
 
 
 def _check_surrogates(frame: pd.DataFrame, column: str) -> None:
-    """Check for lone surrogates, which cannot be encoded in UTF-8."""
     for docno, text in zip(frame["docno"], frame[column], strict=True):
         if not text.isascii() and (match := SURROGATE.search(text)):
             problem = f"{column} of {abbreviate(docno)} has a lone surrogate at index {match.start()}"

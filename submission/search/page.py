@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from submission.search.highlights import WEIGHT_LEVELS
+from submission.search.highlights import WEIGHT_LEVELS, Highlight
 from submission.search.results import Hit, SearchResults, largest_contributions
 from submission.search.sanitise import sanitise
 from submission.search.snippets import Span
@@ -20,7 +20,7 @@ from submission.search.url_params import DEPTHS, PageParams
 from submission.systems.catalogue import SYSTEMS
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # towards the argument's conclusion, not the query
-PARTS = 12  # shown per score; the others are summed
+MAX_CONTRIBUTIONS = 12  # shown per score; the others are summed
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,17 @@ def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
     """Split a span of a premise into segments; yield each with whether it is a match, and its highlight or ""."""
-    matches = {index for match in hit.snippet.matches if _inside(match, span) for index in range(match.start, match.end)}
-    labels = {index: shade.label for shade in hit.highlights if _inside(shade, span) for index in range(shade.start, shade.end)}
+    matches = {index for match in hit.snippet.matches if _inside(match, span) for index in range(*match)}
+    highlights = [highlight for highlight in hit.highlights if _inside(highlight, span)]
+    labels = {index: highlight.label for highlight in highlights for index in range(highlight.start, highlight.end)}
     states = [(index in matches, labels.get(index, "")) for index in range(*span)]
     boundaries = [span.start + index for index, (previous, current) in enumerate(pairwise(states), 1) if previous != current]
     for start, end in pairwise([span.start, *boundaries, span.end]):
         yield hit.premise[start:end], start in matches, labels.get(start, "")
 
 
-def _inside(inner: Any, outer: Span) -> bool:
-    return bool(outer.start <= inner.start and inner.end <= outer.end)
+def _inside(inner: Span | Highlight, outer: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end
 
 
 def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -> str:
@@ -71,17 +72,17 @@ def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_sanitise,
-        trim_blocks=True,
+        loader=FileSystemLoader(Path(__file__).parent),
         lstrip_blocks=True,
+        trim_blocks=True,
         undefined=StrictUndefined,
     )
     environment.globals |= {
         "descriptions": {name: system.description for name, system in SYSTEMS.items()},
         "largest_contributions": largest_contributions,
-        "limit": PARTS,
+        "max_contributions": MAX_CONTRIBUTIONS,
         "span": Span,
         "split_segments": split_segments,
         "stances": STANCES,

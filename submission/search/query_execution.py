@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 
 class QueryInput(Corpus):
-    """The documents of a corpus with queries as topics."""
+    """The documents of a corpus with queries as topics `qid query`."""
 
     def __init__(self, corpus: Corpus, topics: pd.DataFrame) -> None:
-        """Create the input for topics `qid query`."""
         super().__init__(corpus.reader, corpus.directory)
         self._corpus, self.topics, self.stopwatch = corpus, topics, corpus.stopwatch
 
@@ -51,13 +50,13 @@ class QueryExecution(Execution):
         """Return the shared documents."""
         return self._shared.documents
 
-    def compute_once_per_collection(self, owner: Hashable, name: str, make: Callable[[], T]) -> T:
+    def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Compute once, for whichever query comes first."""
-        return self._shared.compute_once(owner, name, make)
+        return self._shared.compute_once(owner, name, compute)
 
-    def open_pair_cache(self, name: str, code: str, *decided_by: str) -> ArtifactStore:
-        """Return a cache directory that is deleted with the query."""
-        return self._scratch.open_store(name, " ".join([code, *decided_by]))
+    def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
+        """Open a store that is deleted with the query."""
+        return self._scratch.open_store(name, " ".join([code, *key_parts]))
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         """Compute a ranking without caching it, which would fill the disk query by query."""

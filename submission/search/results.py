@@ -47,41 +47,41 @@ class SearchResults:
     seconds: float
 
 
-def largest_contributions(explained: ScoreExplanation, limit: int) -> list[ExplanationRow]:
+def largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
     """Return the largest contributions to a score and the sum of the others; zeros are omitted."""
-    contributions = sorted((row for row in explained.contributions if row.value), key=lambda row: -abs(row.value))
-    largest, omitted = contributions[:limit], contributions[limit:]
-    return [*largest, ExplanationRow(sum(row.value for row in omitted), f"{len(omitted)} more")] if omitted else largest
+    contributions = sorted((row for row in explanation.contributions if row.value), key=lambda row: -abs(row.value))
+    largest, remaining = contributions[:limit], contributions[limit:]
+    return [*largest, ExplanationRow(sum(row.value for row in remaining), f"{len(remaining)} more")] if remaining else largest
 
 
-def to_json(answer: SearchResults) -> str:
+def to_json(results: SearchResults) -> str:
     """Serialise results as one line of ASCII JSON."""
     systems = [
         {
-            "system": listed.system,
-            "error": None if listed.error is None else str(listed.error),
-            "listed": listed.total,
-            "results": list(map(_hit_to_dict, listed.hits)),
+            "system": system.system,
+            "error": None if system.error is None else str(system.error),
+            "total": system.total,
+            "hits": list(map(_hit_to_dict, system.hits)),
         }
-        for listed in answer.systems
+        for system in results.systems
     ]
-    return json.dumps({"question": answer.query, "seconds": round(answer.seconds, 4), "systems": systems}) + "\n"
+    return json.dumps({"query": results.query, "seconds": round(results.seconds, 4), "systems": systems}) + "\n"
 
 
-def _hit_to_dict(found: Hit) -> dict[str, Any]:
-    start, end = found.snippet.span
-    marks = [(mark.start - start, mark.end - start) for mark in found.snippet.visible_matches]
+def _hit_to_dict(hit: Hit) -> dict[str, Any]:
+    start, end = hit.snippet.span
+    matches = [(match.start - start, match.end - start) for match in hit.snippet.visible_matches]
     fields: dict[str, Any] = {
-        "rank": found.rank,
-        "docno": found.docno,
-        "score": found.score,
-        "stance": found.metadata.stance or None,
-        "portal": found.metadata.portal or None,
-        "conclusion": found.conclusion,
-        "premise": found.premise,
-        "passage": {"text": found.premise[start:end], "start": start, "marks": marks},
+        "rank": hit.rank,
+        "docno": hit.docno,
+        "score": hit.score,
+        "stance": hit.metadata.stance or None,
+        "portal": hit.metadata.portal or None,
+        "conclusion": hit.conclusion,
+        "premise": hit.premise,
+        "snippet": {"text": hit.premise[start:end], "start": start, "matches": matches},
     }
-    if found.explanation is not None:
-        contributions = [{"name": row.label, "value": row.value, "note": row.note} for row in found.explanation.contributions]
-        fields["explanation"] = {"how": found.explanation.summary, "parts": contributions}
+    if hit.explanation is not None:
+        rows = [{"name": row.label, "value": row.value, "detail": row.note} for row in hit.explanation.contributions]
+        fields["explanation"] = {"formula": hit.explanation.summary, "contributions": rows}
     return fields

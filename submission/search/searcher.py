@@ -6,11 +6,12 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 import pandas as pd
 import torch
@@ -20,10 +21,10 @@ from submission.errors import CheckpointError, InputError, OutputError, Submissi
 from submission.rankings import truncate_rankings
 from submission.search.corpus import Corpus
 from submission.search.highlights import Highlight, compute_highlights
-from submission.search.query import SINGLE_QUERY_QID, build_topic, clean_query
+from submission.search.inputs import build_topics, clean_query
 from submission.search.query_execution import QueryExecution
 from submission.search.results import Hit, SearchResults, SystemResults
-from submission.search.snippets import extract_snippet
+from submission.search.snippets import Snippet, extract_snippet
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import System
 from submission.systems.checkpoint_store import CheckpointStore
@@ -58,74 +59,55 @@ class Searcher:
         """Create a searcher; nothing is read before the first query.
 
         Args:
-            corpus: documents to search.
-            checkpoints: checkpoints of the systems.
-            device: device of the networks.
-            cache_dir: cache of indexes; None: a temporary directory.
-            fallback_dir: parent of the temporary directory if the system has none.
+            corpus: Documents to search.
+            checkpoints: Checkpoints of the systems.
+            device: Device of the networks.
+            cache_dir: Cache of indexes; None: a temporary directory.
+            fallback_dir: Parent of the temporary directory if the machine has none.
         """
         self.corpus, self.checkpoints = corpus, checkpoints
-        self._work, self._last_resort = CacheDirectory(cache_dir, fallback_dir), fallback_dir
-        self._shared = Execution(corpus, checkpoints, device, self._work)
+        self._cache, self._fallback_dir = CacheDirectory(cache_dir, fallback_dir), fallback_dir
+        self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent: OrderedDict[str, tuple[QueryExecution, ExitStack]] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Searcher:
-        """Open the cache directory.
-
-        Raises:
-            OutputError: it is not writable, or another process has locked it.
-        """
-        self._work.__enter__()
+        """Open the cache directory. Raises OutputError if it is not writable, or another process has locked it."""
+        self._cache.__enter__()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         while self._recent:
             self._evict()
-        self._work.__exit__(exc_type, exc, traceback)
+        self._cache.__exit__(None, None, None)
 
     @property
     def document_count(self) -> int:
-        """Return the number of searchable documents.
-
-        Raises:
-            InputError: there are none.
-        """
+        """Return the number of searchable documents. Raises InputError if there are none."""
         return len(self._shared.documents.searchable_docnos)
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`."""
-        with CacheDirectory(None, self._last_resort) as scratch:
+        with CacheDirectory(None, self._fallback_dir) as scratch:
             return QueryExecution(self._shared, self.corpus, topics, scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
-        """Search with several systems; a system that fails returns its error.
-
-        Raises:
-            UsageError: the query is empty or too long.
-            InputError, OutputError: documents cannot be read or indexed.
-        """
+        """Search with several systems; a system that fails returns its error."""
         start, query = time.monotonic(), clean_query(query_text)
         with nullcontext() if {*systems} - self._loaded_systems else _only_warnings():  # first use may take long: log it
             execution = self._get_execution(query)
-            weights, terms = _compute_term_weights(query, systems, execution)
-            results = [self._search_system(system, execution, weights, terms, options) for system in systems]
+            weights, analyser = _compute_term_weights(query, systems, execution)
+            extract = partial(extract_snippet, weights=weights, analyser=analyser)
+            results = [self._search_system(system, execution, extract, options) for system in systems]
         self._loaded_systems |= {*systems}
         return SearchResults(query, results, time.monotonic() - start)
 
     def _search_system(
-        self,
-        system: System,
-        execution: QueryExecution,
-        weights: Mapping[str, float],
-        terms: TermAnalyser,
-        options: SearchOptions,
+        self, system: System, execution: QueryExecution, extract: Callable[[str], Snippet], options: SearchOptions
     ) -> SystemResults:
         """Return a system's results, or its error."""
         try:
-            hits = list(self._iter_hits(system, execution, weights, terms, options))
+            hits = list(self._iter_hits(system, execution, extract, options))
             return SystemResults(system.name, hits, len(execution.get_ranking(system.stage)))
         except (InputError, OutputError):
             raise  # every system would fail
@@ -133,46 +115,39 @@ class Searcher:
             return SystemResults(system.name, error=error)
 
     def _iter_hits(
-        self,
-        system: System,
-        execution: QueryExecution,
-        weights: Mapping[str, float],
-        terms: TermAnalyser,
-        options: SearchOptions,
+        self, system: System, execution: QueryExecution, extract: Callable[[str], Snippet], options: SearchOptions
     ) -> Iterator[Hit]:
         """Yield the top hits of a system."""
         top = truncate_rankings(execution.get_ranking(system.stage), options.depth)
-        documents, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
-        rows = zip(documents["docno"], documents["conclusion"], documents["premise"], strict=True)
-        texts_by_docno = {docno: texts for docno, *texts in rows}
-        for docno, rank, score in zip(top["docno"], top["rank"].tolist(), top["score"].tolist(), strict=True):
-            conclusion, premise = texts_by_docno[docno]
-            snippet = extract_snippet(premise, weights, terms)
-            highlights = _highlight(system, execution, docno) if options.highlight else []
-            explanation = _explain(system, execution, docno) if options.explain(system.name, docno) else None
-            origin = metadata.get(docno, ArgumentMetadata())
-            yield Hit(rank, score, docno, origin, conclusion, premise, snippet, highlights, explanation)
+        texts, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
+        rows: Any = top.merge(texts, on="docno").itertuples()
+        for row in rows:
+            highlights = _highlight(system, execution, row.docno) if options.highlight else []
+            explanation = _explain(system, execution, row.docno) if options.explain(system.name, row.docno) else None
+            hit_metadata, snippet = metadata.get(row.docno, ArgumentMetadata()), extract(row.premise)
+            yield Hit(
+                row.rank, row.score, row.docno, hit_metadata, row.conclusion, row.premise, snippet, highlights, explanation
+            )
 
     def _get_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        """Return the metadata of the displayed arguments."""
         corpus = self.corpus
 
         def open_store() -> MetadataStore:
-            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, self._work)
+            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, self._cache)
 
-        return self._shared.compute_once(self, "origins", open_store).get(docnos)
+        return self._shared.compute_once(self, "metadata", open_store).get(docnos)
 
-    def _get_execution(self, question: str) -> QueryExecution:
+    def _get_execution(self, query: str) -> QueryExecution:
         """Return the execution of a query, reusing recent ones."""
-        if question not in self._recent:
+        if query not in self._recent:
             if len(self._recent) == CACHED_QUERIES:
                 self._evict()
             with ExitStack() as stack:
-                scratch = stack.enter_context(CacheDirectory(None, self._last_resort))
-                execution = QueryExecution(self._shared, self.corpus, build_topic(question), scratch)
-                self._recent[question] = execution, stack.pop_all()
-        self._recent.move_to_end(question)
-        return self._recent[question][0]
+                scratch = stack.enter_context(CacheDirectory(None, self._fallback_dir))
+                execution = QueryExecution(self._shared, self.corpus, build_topics(query), scratch)
+                self._recent[query] = execution, stack.pop_all()
+        self._recent.move_to_end(query)
+        return self._recent[query][0]
 
     def _evict(self) -> None:
         """Discard the least recently used query."""
@@ -194,27 +169,27 @@ def _only_warnings() -> Iterator[None]:
 
 def _explain(system: System, execution: QueryExecution, docno: str) -> ScoreExplanation:
     """Explain the score of an argument, once."""
-    return execution.compute_once(
-        (system, docno), "explained", lambda: system.stage.explain(execution, SINGLE_QUERY_QID, docno)
-    )
+    [qid] = execution.topics["qid"]
+    return execution.compute_once((system, docno), "explanation", lambda: system.stage.explain(execution, qid, docno))
 
 
 def _highlight(system: System, execution: QueryExecution, docno: str) -> list[Highlight]:
     """Compute the highlights of an argument, once."""
-    return execution.compute_once((system, docno), "shades", lambda: compute_highlights(system.stage, execution, docno))
+    return execution.compute_once((system, docno), "highlights", lambda: compute_highlights(system.stage, execution, docno))
 
 
 def _compute_term_weights(
-    question: str, systems: Sequence[System], execution: QueryExecution
+    query: str, systems: Sequence[System], execution: QueryExecution
 ) -> tuple[dict[str, float], TermAnalyser]:
     """Return the weights of the query terms, log(1 + N / df) or 1 without a term index, and the analyser."""
-    for lexical in (stage for system in systems for stage in iter_components(system.stage) if isinstance(stage, LexicalStage)):
-        with suppress(CheckpointError):  # reported by its system
-            settings, index = lexical.load_checkpoint(execution.checkpoints).index, lexical.load_index(execution)
-            terms = TermAnalyser(settings.stemmer)
-            query_terms = sorted(set(terms.analyse(question)))
-            statistics = index.get_statistics(query_terms)
-            frequencies = zip(query_terms, statistics.df.tolist(), strict=True)
-            return {term: math.log(1 + statistics.documents / df) for term, df in frequencies if df}, terms
-    terms = TermAnalyser("none")
-    return dict.fromkeys(terms.analyse(question), 1.0), terms
+    for stage in (component for system in systems for component in iter_components(system.stage)):
+        if isinstance(stage, LexicalStage):
+            with suppress(CheckpointError):  # reported by its system
+                settings, index = stage.load_checkpoint(execution.checkpoints).index, stage.load_index(execution)
+                analyser = TermAnalyser(settings.stemmer)
+                terms = sorted(set(analyser.analyse(query)))
+                statistics = index.get_statistics(terms)
+                frequencies = zip(terms, statistics.df.tolist(), strict=True)
+                return {term: math.log(1 + statistics.documents / df) for term, df in frequencies if df}, analyser
+    analyser = TermAnalyser("none")
+    return dict.fromkeys(analyser.analyse(query), 1.0), analyser

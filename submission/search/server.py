@@ -45,22 +45,17 @@ class SearchServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-        """Listen on a port (0: any free port), with default systems and depth.
-
-        Raises:
-            UsageError: the port is in use or not permitted.
-        """
+        """Listen on a port (0: any free port), with default systems and depth."""
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
             raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
         self.searcher, self.lock = searcher, Lock()
         self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
-        available = [name for name, system in SYSTEMS.items() if not system.find_missing_checkpoints(searcher.checkpoints)]
-        directory = searcher.corpus.directory
-        self.site = SiteSettings(
-            "sample" if directory == SAMPLE_INPUT else str(directory), available, _load_examples(directory)
-        )
+        checkpoints, directory = searcher.checkpoints, searcher.corpus.directory
+        available = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
+        corpus_name = "sample" if directory == SAMPLE_INPUT else str(directory)
+        self.site = SiteSettings(corpus_name, available, _load_examples(directory))
         self.allowed_hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property
@@ -128,33 +123,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _send_error(self, status: HTTPStatus, message: str, extra_headers: dict[str, str] | None = None) -> None:
-        self._send(status, "text/plain", f"{status.value} {status.phrase}: {message}\n", extra_headers or {})
+        self._send(status, "text/plain", f"{status.value} {status.phrase}: {message}\n", extra_headers)
 
     def _send(self, status: HTTPStatus, content_type: str, text: str, extra_headers: dict[str, str] | None = None) -> None:
         content = text.encode(errors="replace")
         self.send_response(status)
-        headers = {
-            "Content-Type": f"{content_type}; charset=utf-8",
-            "Content-Length": str(len(content)),
-            **HEADERS,
-            **(extra_headers or {}),
-        }
-        for name, value in headers.items():
+        self.send_header("Content-Type", f"{content_type}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in (HEADERS | (extra_headers or {})).items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def log_message(self, format: str, *document_count: Any) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Suppress the access log."""
 
 
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-    """Serve the page until interrupted.
-
-    Raises:
-        UsageError: the port is not available.
-    """
+    """Serve the page until interrupted. Raises UsageError if the port is in use or not permitted."""
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.url, flush=True)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)

@@ -14,7 +14,7 @@ from submission.text.normalisation import APOSTROPHES
 from submission.text.passages import SENTENCE_END
 from submission.text.unicode import INVISIBLE_CHARACTERS, combining_characters
 
-MAX_WORDS = 60  # words
+MAX_WORDS = 60
 WORD = re.compile(r"\S+")
 
 
@@ -41,7 +41,7 @@ class Snippet(NamedTuple):
     @property
     def visible_matches(self) -> list[Span]:
         """Return the matches inside the span."""
-        return [mark for mark in self.matches if self.span.start <= mark.start < self.span.end]
+        return [match for match in self.matches if self.span.start <= match.start < self.span.end]
 
 
 def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
@@ -50,11 +50,6 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     A window starts with a sentence that contains a query term and takes as many sentences as fit in 60 words; longer sentences
     are split. Ties are broken by the number of matches, then by position. Without a match, the snippet is the beginning of the
     text.
-
-    Args:
-        text: a document's text.
-        weights: weight per query term.
-        analyser: maps words to index terms.
     """
     words = (
         (Span(*match.span()), weights.keys() & analyser.analyse(match[0])) for match in compile_term_pattern().finditer(text)
@@ -87,7 +82,7 @@ def _windows(text: str) -> Iterator[tuple[Span, Span]]:
 
 
 def _sentences(text: str) -> Iterator[tuple[Span, int]]:
-    """Yield sentences with their word counts, at most LONGEST."""
+    """Yield sentences with their word counts, at most MAX_WORDS."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in pairwise([0, *ends, len(text)]):
         words = [match.span() for match in WORD.finditer(text, start, end)]

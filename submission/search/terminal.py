@@ -29,21 +29,14 @@ MATCH = "bold underline yellow"
 
 def open_console() -> Console:
     """Open a console on stdout that interprets no markup in texts."""
-    console = Console(
-        file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH, markup=False, highlight=False, emoji=False
-    )
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
     console.width = max(LOWEST_WIDTH, console.width)
     return console
 
 
 def render(results: SearchResults, document_count: int, console: Console) -> None:
-    """Print the results of a query.
-
-    Args:
-        results: results of one or more systems.
-        document_count: number of searched documents.
-        console: rich console; if it has no colours, matches are enclosed in asterisks.
-    """
+    """Print the results of a query; if the console has no colours, matches are enclosed in asterisks."""
     system_count = len(results.systems)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
     summary = f"   {document_count} arguments, {results.seconds:.2f} s"
@@ -85,7 +78,6 @@ def _render_hit(hit: Hit, console: Console) -> Group:
 
 
 def _snippet(hit: Hit, console: Console) -> Text:
-    """Render a snippet with its matches highlighted, between asterisks if the console has no colours."""
     premise, (start, end) = hit.premise, hit.snippet.span
     text = Text("… " if premise[:start].strip() else "")
     for match in hit.snippet.visible_matches:
@@ -96,9 +88,8 @@ def _snippet(hit: Hit, console: Console) -> Text:
     return text.append(_clean(premise[start:end])).append(" …" if premise[end:].strip() else "")
 
 
-def _format_contributions(explained: ScoreExplanation) -> str:
-    """Format the largest contributions and the sum of the others."""
-    rows = largest_contributions(explained, MAX_CONTRIBUTIONS)
+def _format_contributions(explanation: ScoreExplanation) -> str:
+    rows = largest_contributions(explanation, MAX_CONTRIBUTIONS)
     return "contributions: " + ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
 
 

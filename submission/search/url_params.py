@@ -28,38 +28,30 @@ class PageParams:
 
     def toggle_explanation(self, system: str, docno: str) -> PageParams:
         """Return the parameters with a hit's explanation switched on or off."""
-        toggled = f"{system} {docno}"
-        remaining = tuple(pair for pair in self.explained if pair != toggled)
-        return replace(self, explained=remaining if toggled in self.explained else (*remaining, toggled))
+        hit = f"{system} {docno}"
+        remaining = tuple(pair for pair in self.explained if pair != hit)
+        return replace(self, explained=remaining if hit in self.explained else (*remaining, hit))
 
     def to_url(self) -> str:
         """Return the URL of this page."""
         fields = [("q", self.query), *(("system", name) for name in self.systems), ("depth", str(self.depth))]
-        return "/?" + urlencode([*fields, *(("why", pair) for pair in self.explained)])
+        return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained)])
 
 
 def parse(query: str, default: PageParams) -> PageParams:
-    """Parse a query string.
-
-    Raises:
-        UsageError: unknown or too many systems, an unavailable depth, or too many parameters.
-    """
+    """Parse a query string. Raises UsageError for an unknown system or depth, or too many systems or parameters."""
     fields = _parse_fields(query)
     systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MAX_SYSTEMS:
         raise UsageError(f"{len(systems)} systems; select at most {MAX_SYSTEMS}")
     depth = fields.get("depth", [str(default.depth)])[-1]
-    if depth not in {str(available) for available in (*DEPTHS, default.depth)}:
+    if depth not in map(str, (*DEPTHS, default.depth)):
         raise UsageError(f"depth '{abbreviate(depth)}'; expected {', '.join(map(str, DEPTHS))}")
-    return PageParams(parse_query_text(query), systems, int(depth), tuple(fields.get("why", ())))
+    return PageParams(parse_query_text(query), systems, int(depth), tuple(fields.get("explain", ())))
 
 
 def parse_query_text(query: str) -> str:
-    """Parse the query text only.
-
-    Raises:
-        UsageError: too many parameters.
-    """
+    """Parse the query text only."""
     return _parse_fields(query).get("q", [""])[-1]
 
 

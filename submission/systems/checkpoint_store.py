@@ -13,7 +13,7 @@ from submission.storage.atomic_files import recover_directory
 from submission.storage.checkpoint_directory import read_config
 
 T = TypeVar("T")
-S = TypeVar("S", bound=NetworkCheckpoint[Any, Any])
+NetworkT = TypeVar("NetworkT", bound=NetworkCheckpoint[Any, Any])
 
 
 class Memo:
@@ -39,31 +39,23 @@ class Memo:
 
 
 class CheckpointStore:
-    """The checkpoints in a directory, each loaded once."""
+    """The checkpoints in a directory, each loaded once, on first use."""
 
     def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
-        """Create the store; checkpoints are loaded on first use.
-
-        Args:
-            directory: holds one directory per checkpoint.
-            precision: CPU precision of networks; None: float32.
-        """
+        """Open the store; `precision` is the CPU precision of its networks (None: float32)."""
         self.directory, self.precision = directory, precision
-        self._remembered = Memo()
+        self._memo = Memo()
 
     def has(self, name: str) -> bool:
         """Return whether a checkpoint of that name exists, intact or damaged."""
         recover_directory(self.directory / name)
         return (self.directory / name).is_dir()
 
-    def load(self, name: str, loader: Callable[[Path], T]) -> T:
-        """Load a checkpoint, once per name and loader."""
-        return self._remembered.get_or_compute(loader, name, lambda: loader(self.directory / name))
+    def load_config(self, name: str, config_type: type[T]) -> T:
+        """Load a checkpoint that consists of its config.json."""
+        return self._memo.get_or_compute(config_type.__name__, name, lambda: read_config(self.directory / name, config_type))
 
-    def load_config(self, name: str, kind: type[T]) -> T:
-        """Load a checkpoint that consists of its config.json, once per name and type. Raises CheckpointError."""
-        return self._remembered.get_or_compute(kind.__name__, name, lambda: read_config(self.directory / name, kind))
-
-    def load_network(self, name: str, loader: Callable[[Path], S]) -> S:
+    def load_network(self, name: str, loader: Callable[[Path], NetworkT]) -> NetworkT:
         """Load a network with this store's precision."""
-        return with_precision(self.load(name, loader), self.precision)
+        network = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
+        return with_precision(network, self.precision)

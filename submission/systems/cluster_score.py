@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.rankings import rank_by_score, truncate_rankings
+from submission.rankings import truncate_rankings
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
@@ -28,7 +28,7 @@ class ClusterScoreStage(Stage):
 
     This is the document's cluster score (Kurland and Lee 2004), with debates as clusters. In a fusion its weight may have
     either sign: a positive weight favours documents of relevant debates, a negative one documents that stand out within their
-    debate. The score equals the retrieval score if no other document of the debate is in the top `BEST`.
+    debate. The score equals the retrieval score if no other document of the debate is in the top `CLUSTER_DEPTH`.
     """
 
     retriever: Stage
@@ -40,8 +40,7 @@ class ClusterScoreStage(Stage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the retriever by cluster score."""
-        pairs = execution.get_ranking(self.retriever)[["qid", "docno"]]
-        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
+        return self.rank_pairs(execution, execution.get_ranking(self.retriever)[["qid", "docno"]])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         top_documents = self._get_top_documents(execution)
@@ -51,7 +50,8 @@ class ClusterScoreStage(Stage):
         total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
         unranked = matched["score"].isna().to_numpy()
         if unranked.any():
-            total[unranked] += self.retriever.score(execution, pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True))
+            unranked_pairs = pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True)
+            total[unranked] += self.retriever.score(execution, unranked_pairs)
             count[unranked] += 1
         return np.asarray(total / count)
 
@@ -60,25 +60,23 @@ class ClusterScoreStage(Stage):
         top_documents, debate = self._get_top_documents(execution), parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))
-        pair = pd.DataFrame({"qid": [qid], "docno": [docno]})
         if docno not in score_by_docno:
-            score_by_docno[docno] = self.retriever.score(execution, pair).item()
+            score_by_docno[docno] = self.retriever.score_document(execution, qid, docno)
         count = len(score_by_docno)
         rows = [
-            ExplanationRow(score / count, member, f"retrieval score {score:.4f} / {count}")
-            for member, score in score_by_docno.items()
+            ExplanationRow(score / count, key, f"retrieval score {score:.4f} / {count}")
+            for key, score in score_by_docno.items()
         ]
-        [total] = self.score(execution, pair).tolist()
+        total = self.score_document(execution, qid, docno)
         return ScoreExplanation(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"averages": name(self.retriever)}
 
     def _get_top_documents(self, execution: Execution) -> pd.DataFrame:
-        """Return the top `BEST` documents of each topic as `qid docno score debate`."""
-        return _add_debate_ids(
-            truncate_rankings(execution.get_ranking(self.retriever), CLUSTER_DEPTH)[["qid", "docno", "score"]]
-        )
+        """Return the top `CLUSTER_DEPTH` documents of each topic as `qid docno score debate`."""
+        ranking = truncate_rankings(execution.get_ranking(self.retriever), CLUSTER_DEPTH)
+        return _add_debate_ids(ranking[["qid", "docno", "score"]])
 
 
 def parse_debate_id(docno: str) -> str:

@@ -35,35 +35,28 @@ class ConclusionStage(Stage):
         index = self._load_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]
-        contributions = (
-            index.compute_term_contributions(queries[qid], texts[docno])
-            for qid, docno in zip(pairs["qid"], pairs["docno"], strict=True)
-        )
+        rows = zip(pairs["qid"], pairs["docno"], strict=True)
+        contributions = (index.compute_term_contributions(queries[qid], texts[docno]) for qid, docno in rows)
         return np.array([sum(value for _, value in terms) for terms in contributions], dtype=float)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by query term."""
         if execution.supplied_ranking is not None:
-            raise UsageError(
-                f"its scores come from {execution.input.ranking_file} and cannot be explained; choose another system"
-            )
+            file = execution.input.ranking_file
+            raise UsageError(f"its scores come from {file} and cannot be explained; choose another system")
         [query], [conclusion] = execution.topics["query"], execution.documents.read_texts({docno})["conclusion"]
-        rows = [
-            ExplanationRow(value, term)
-            for term, value in self._load_index(execution).compute_term_contributions(query, conclusion)
-        ]
+        contributions = self._load_index(execution).compute_term_contributions(query, conclusion)
+        rows = [ExplanationRow(value, term) for term, value in contributions]
         return ScoreExplanation(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
 
     def describe_input(self, file: Path) -> str:
         return f"the ranking in {file.name}, unchanged"
 
     def _load_index(self, execution: Execution) -> ConclusionIndex:
-        return execution.compute_once_per_collection(type(self), "index", lambda: self._build_index(execution))
+        def load_or_build() -> ConclusionIndex:
+            code = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
+            with execution.stopwatch.stage("conclusion index"):
+                cache = execution.open_collection_cache("conclusions", code)
+                return load_or_build_conclusion_index(execution.documents.read_conclusions, cache)
 
-    @staticmethod
-    def _build_index(execution: Execution) -> ConclusionIndex:
-        code = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
-        with execution.stopwatch.stage("conclusion index"):
-            return load_or_build_conclusion_index(
-                execution.documents.read_conclusions, execution.open_collection_cache("conclusions", code)
-            )
+        return execution.compute_once_per_collection(type(self), "index", load_or_build)

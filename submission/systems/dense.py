@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.rankings import MAX_DEPTH, RankingRow, rank_by_score, ranking_rows, rankings_from_rows
+from submission.rankings import MAX_DEPTH, rank_by_score, ranking_rows, rankings_from_rows
 from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
 from submission.retrieval.dense import (
     DenseIndex,
@@ -27,6 +27,8 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.neural import NetworkStage
 
+OpenCache = Callable[..., ArtifactStore]  # a method of Execution
+
 
 class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
@@ -34,7 +36,7 @@ class DenseStage(NetworkStage):
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
-        [score] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
+        score = self.score_document(execution, qid, docno)
         rounding = ExplanationRow(score - explanation.score, "rounding", "text vector stored in float16")
         views = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
         return replace(explanation, score=score, contributions=[*explanation.contributions, rounding], breakdowns=views)
@@ -49,27 +51,22 @@ class DenseStage(NetworkStage):
         return scores
 
     def _encode_topics(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
-        """Encode topics as vectors."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return encode_queries(topics["query"].tolist(), checkpoint, execution.device, execution.engine)
 
-    def _load_or_build_index(self, execution: Execution, texts: NamedTexts, kept: ArtifactStore) -> DenseIndex:
-        """Load or build the vector index of the texts."""
-        return load_or_build_dense_index(
-            texts, self.load_checkpoint(execution.checkpoints), execution.device, kept, execution.engine
-        )
+    def _load_or_build_index(self, execution: Execution, texts: NamedTexts, cache: ArtifactStore) -> DenseIndex:
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        return load_or_build_dense_index(texts, checkpoint, execution.device, cache, execution.engine)
 
-    def _index_texts(
-        self, execution: Execution, texts: NamedTexts, open_cache: Callable[..., ArtifactStore], name: str
-    ) -> DenseIndex:
+    def _index_texts(self, execution: Execution, texts: NamedTexts, open_cache: OpenCache, name: str) -> DenseIndex:
         """Load or build the vector index of exactly these texts, cached under their names."""
         texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        cache = open_cache(f"{name}-{self.checkpoint}", _vectors_code(), *self.key_parts(execution), texts_hash)
+        cache = open_cache(f"{name}-{self.checkpoint}", _hash_encoding_code(), *self.key_parts(execution), texts_hash)
         return self._load_or_build_index(execution, texts, cache)
 
 
-def _vectors_code() -> str:
-    """Return the hash of the code that encodes texts, without that of the network."""
+def _hash_encoding_code() -> str:
+    """Hash the code that encodes texts, without the network's."""
     return code_fingerprint(load_or_build_dense_index.__module__, shallow=(__name__,))
 
 
@@ -82,7 +79,8 @@ class DenseConclusionStage(DenseStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the nearest conclusions by the conclusions' cosine similarity."""
         topics = execution.topics
-        cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", _vectors_code(), *self.key_parts(execution))
+        key_parts = _hash_encoding_code(), *self.key_parts(execution)
+        cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", *key_parts)
         docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
         index = self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)), cache)
         nearest = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
@@ -97,9 +95,8 @@ class DenseConclusionStage(DenseStage):
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score topic-conclusion cosine similarity, also for documents with a premise too short for the collection."""
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
-        index = self._index_texts(
-            execution, make_conclusion_texts(sorted(set(texts))), execution.open_pair_cache, "conclusion-vectors"
-        )
+        conclusions = make_conclusion_texts(sorted(set(texts)))
+        index = self._index_texts(execution, conclusions, execution.open_pair_cache, "conclusion-vectors")
         return self._compute_cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
     def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
@@ -127,24 +124,17 @@ class DensePremiseStage(DenseStage):
         checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         if checkpoint.network.config.scope == "conclusions":
             candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.dependencies()]
-            pairs = pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True)
-            return rank_by_score(pairs.assign(score=self.score(execution, pairs)), topics)
-        index = self._index_premises(execution, execution.documents.searchable_docnos, execution.open_collection_cache, "index")
-        vectors = self._encode_topics(execution, topics)
-        rows: list[RankingRow] = []
-        for qid, (docnos, scores) in zip(topics["qid"], index.search(vectors, MAX_DEPTH), strict=True):
-            rows += ranking_rows(qid, docnos, scores)
-        return rankings_from_rows(rows)
+            return self.rank_pairs(execution, pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True))
+        premises = make_premise_texts(execution.documents.searchable_docnos, execution.documents.read_texts)
+        index = self._index_texts(execution, premises, execution.open_collection_cache, "index")
+        hits = zip(topics["qid"], index.search(self._encode_topics(execution, topics), MAX_DEPTH), strict=True)
+        return rankings_from_rows([row for qid, (docnos, scores) in hits for row in ranking_rows(qid, docnos, scores)])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute cosine similarities with the document vectors as the index stores them."""
-        index = self._index_premises(execution, sorted(set(pairs["docno"])), execution.open_pair_cache, "vectors")
+        premises = make_premise_texts(sorted(set(pairs["docno"])), execution.documents.read_texts)
+        index = self._index_texts(execution, premises, execution.open_pair_cache, "vectors")
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"candidates from": name(self.extra_candidates)}
-
-    def _index_premises(
-        self, execution: Execution, docnos: list[str], open_cache: Callable[..., ArtifactStore], name: str
-    ) -> DenseIndex:
-        return self._index_texts(execution, make_premise_texts(docnos, execution.documents.read_texts), open_cache, name)

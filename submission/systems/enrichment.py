@@ -22,7 +22,7 @@ from submission.retrieval.fields import Fields, select_texts
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Component, Execution
-from submission.systems.explanation import TextSpan, split_by_component
+from submission.systems.explanation import ExplanationRow, TextSpan, split_by_component
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Enrichment(Component):
         return checkpoints.load_network(self.checkpoint, load_enricher)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the code of the words, the device and the precision: all affect results."""
+        """Return what affects results: the checkpoint's fingerprint, the enricher's code, the device and the precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         modules = (
             function.__module__ for function in (enrich_collection, load_enricher, select_texts, type(checkpoint.network))
@@ -64,6 +64,17 @@ class Enrichment(Component):
         for text, words in self.annotate(execution, fields, document) if enricher.component_types else []:
             spans += [*split_by_component(text, words, enricher.get_component_type), TextSpan(" ", "")]
         return spans
+
+    def get_token_weights(
+        self, execution: Execution, fields: Fields, document: pd.DataFrame
+    ) -> dict[str, list[ExplanationRow]]:
+        """Return the weight of each token of a document, by passage; empty for enrichers with component labels."""
+        enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
+        passages = [] if enricher.component_types else self.annotate(execution, fields, document)
+        for number, (_, words) in enumerate(passages, 1):
+            rows = [ExplanationRow(word.weight, word.surface, f"position {position}") for position, word in enumerate(words, 1)]
+            weights[f"{enricher.output_name} of each word in passage {number}"] = rows
+        return weights
 
     def annotate(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[TokenAnnotation]]]:
         """Return the passages of a document with their token annotations."""

@@ -20,7 +20,6 @@ class EnsembleStage(FusionStage):
     """Linear regression over the members' top-ranked scores (Entezari 2020, 3.6)."""
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
-        """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
         return self.load_model(checkpoints, RegressionEnsemble)
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -50,8 +49,7 @@ class EnsembleStage(FusionStage):
         summary = "weighted sum of the members' min-max scaled scores, plus the intercept"
         if not any((ranking["docno"] == docno).any() for ranking in rankings.values()):
             summary = f"intercept only: not in any member's top {MEMBER_DEPTH}"
-        [total] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
-        return ScoreExplanation(total, summary, rows)
+        return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
 
     def formula(self, checkpoints: CheckpointStore) -> str:
         return f"score = {checkpoints.load_config(self.checkpoint, RegressionEnsemble).formula()}"

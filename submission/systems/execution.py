@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
@@ -26,11 +25,9 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore, Memo
 from submission.systems.explanation import ScoreExplanation
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
-# Modules that pass a component its inputs, each of which has a key of its own: hashed without their imports.
+# Modules that pass a component its inputs, each of which has a separate key: hashed without their imports.
 SERVICES = (__name__, "submission.systems.checkpoint_store", "submission.storage.checkpoint_directory")
 
 
@@ -44,18 +41,23 @@ class Component(ABC):
         return ()
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
-        """Load its checkpoint, if it has one. Raises CheckpointError."""
+        """Load its checkpoint, if it has one."""
         return None
 
-    def code(self) -> str:
-        """Return the hash of the code of its class and of everything that this imports, but for what SERVICES import."""
+    def find_missing_checkpoints(self, checkpoints: CheckpointStore) -> list[str]:
+        """Return the names of missing checkpoints, dependencies first."""
+        required = dict.fromkeys(component.checkpoint for component in iter_components(self) if component.checkpoint)
+        return [name for name in required if not checkpoints.has(name)]
+
+    def hash_code(self) -> str:
+        """Hash the code of its class with all imports, except the imports of SERVICES."""
         modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return extra parts of the cache key, beside the component, input, code and sub-components. Raises CheckpointError."""
-        opened = self.load_checkpoint(execution.checkpoints)
-        return [] if opened is None else [opened.fingerprint]
+        """Return cache-key parts beyond component, input, code and dependencies."""
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        return [] if checkpoint is None else [checkpoint.fingerprint]
 
 
 class Stage(Component):
@@ -65,11 +67,19 @@ class Stage(Component):
     """
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents; call `Execution.lists` instead, which caches the result."""
+        """Rank documents; call `Execution.get_ranking` instead, which caches the result."""
         candidates = execution.supplied_ranking
         if candidates is None:
             return self.search(execution)
-        return rank_by_score(candidates.assign(score=self.score(execution, candidates)), execution.topics)
+        return self.rank_pairs(execution, candidates)
+
+    def rank_pairs(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Rank pairs `qid docno` by score."""
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
+
+    def score_document(self, execution: Execution, qid: str, docno: str) -> float:
+        """Compute the score of one document."""
+        return float(self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -84,7 +94,7 @@ class Stage(Component):
         """Explain a document's score for a topic. Raises UsageError if the score was supplied."""
 
     def formula(self, checkpoints: CheckpointStore) -> str:
-        """Return the checkpoint's formula as a line of text. Raises CheckpointError."""
+        """Return the checkpoint's formula as a line of text."""
         return ""
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
@@ -98,11 +108,11 @@ class Stage(Component):
 
 def iter_components(component: Component) -> Iterator[Component]:
     """Yield a component and its transitive dependencies, each once, dependencies first."""
-    seen: set[Component] = set()
+    visited: set[Component] = set()
 
     def visit(current: Component) -> Iterator[Component]:
-        if current not in seen:
-            seen.add(current)
+        if current not in visited:
+            visited.add(current)
             for dependency in current.dependencies():
                 yield from visit(dependency)
             yield current
@@ -115,22 +125,16 @@ class Execution:
 
     def __init__(
         self,
-        source: Dataset,
+        dataset: Dataset,
         checkpoints: CheckpointStore,
         device: torch.device,
-        work: CacheDirectory,
+        cache: CacheDirectory,
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
         """Create an execution; `engine` computes shards on `device`."""
-        self.input, self.checkpoints, self.device, self.working_directory, self.engine = (
-            source,
-            checkpoints,
-            device,
-            work,
-            engine,
-        )
-        self.stopwatch = source.stopwatch
-        self._memo = Memo()
+        self.input, self.checkpoints, self.working_directory = dataset, checkpoints, cache
+        self.device, self.engine = device, engine
+        self.stopwatch, self._memo = dataset.stopwatch, Memo()
 
     @property
     def device_and_precision(self) -> str:
@@ -145,7 +149,7 @@ class Execution:
 
     @cached_property
     def documents(self) -> DocumentStore:
-        """Open the document store. Raises InputError, OutputError."""
+        """Open the document store."""
         return open_document_store(self.input, self.working_directory)
 
     @cached_property
@@ -155,12 +159,12 @@ class Execution:
 
     @cached_property
     def supplied_ranking(self) -> pd.DataFrame | None:
-        """Return the supplied ranking, or None. Raises InputError."""
+        """Return the supplied ranking, if any."""
         return self.input.supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
-        """Return a stage's ranking; remembers results and failures. Raises whatever the stage raises."""
-        return self.compute_once(stage, "lists", lambda: self._load_or_rank(stage))
+        """Return a stage's ranking, or raise the error of its first computation."""
+        return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return, or re-raise, the outcome of the first call of `compute`."""
@@ -171,33 +175,24 @@ class Execution:
         return self.compute_once(owner, name, compute)
 
     def compute_cache_key(self, component: Component) -> str:
-        """The hash of everything that decides a component's results. Raises CheckpointError."""
+        """Hash everything that affects a component's results."""
         inputs = [self.input.fingerprint, documents_code()]
-        parts = [repr(component), *inputs, component.code(), *component.key_parts(self)]
+        parts = [repr(component), *inputs, component.hash_code(), *component.key_parts(self)]
         return sha256("\n".join([*parts, *map(self.compute_cache_key, component.dependencies())]).encode()).hexdigest()
 
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the store of an artifact of the collection.
-
-        Args:
-            name: Name of the artifact.
-            code: Hash of the code that computes it from the documents.
-            key_parts: Further parts of the cache key.
-
-        Raises:
-            OutputError: If the store cannot be created.
-        """
-        return self.working_directory.open_store(
-            name, " ".join([self.input.corpus_fingerprint, documents_code(), code, *key_parts])
-        )
+        """Open the store of an artifact of the collection; `code` is the hash of the code that computes it."""
+        key = " ".join([self.input.corpus_fingerprint, documents_code(), code, *key_parts])
+        return self.working_directory.open_store(name, key)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the store of an artifact of the topics' documents, as `place` does. Raises OutputError."""
+        """Open the store of an artifact of the topics' documents."""
         return self.open_collection_cache(name, code, *key_parts)
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
-        name = "-".join([type(stage).__name__.lower(), *([stage.checkpoint] if stage.checkpoint else [])])
-        cache = self.working_directory.open_store(f"ranking-{name}", self.compute_cache_key(stage))
+        kind = type(stage).__name__.removesuffix("Stage").lower()
+        name = f"ranking-{kind}-{stage.checkpoint}" if stage.checkpoint else f"ranking-{kind}"
+        cache = self.working_directory.open_store(name, self.compute_cache_key(stage))
         return decode_rankings(cache.load_or_build("ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))))
 
     def _rank_and_validate(self, stage: Stage) -> pd.DataFrame:

@@ -30,6 +30,13 @@ class ExplanationRow:
     note: str = ""
 
 
+class TextSpan(NamedTuple):
+    """A contiguous span of a passage."""
+
+    text: str  # includes surrounding whitespace if it is no component
+    component: str  # claim or premise; "" if none
+
+
 @dataclass(frozen=True)
 class ScoreExplanation:
     """A score and the contributions that sum to it."""
@@ -44,8 +51,7 @@ class ScoreExplanation:
     occlusions: list[ExplanationRow] = field(default_factory=list)  # score change if one word piece of the premise is left out
 
     def __post_init__(self) -> None:
-        """Raise AssertionError if the contributions do not give the score."""
-        total = sum(part.value for part in self.contributions)
+        total = sum(row.value for row in self.contributions)
         expected = total if self.activation is None else self.activation(total)
         if not abs(expected - self.score) <= TOLERANCE * max(1, abs(self.score)):
             raise AssertionError(f"contributions give {expected}, but the score is {self.score}")
@@ -56,73 +62,65 @@ def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
     """Explain the score that a network gives a query and a document field."""
-    ranker, tokeniser, ids = checkpoint.get_network(device), checkpoint.tokeniser, (query, document)
-    tokens = tokeniser.to_tokens(ids[0]), tokeniser.to_tokens(ids[1])
-    pair = [tensor.to(device) for text in ids for tensor in pad([text])]
+    ranker, tokeniser = checkpoint.get_network(device), checkpoint.tokeniser
+    tokens = tokeniser.to_tokens(query), tokeniser.to_tokens(document)
+    pair = [tensor.to(device) for text in (query, document) for tensor in pad([text])]
     explanation, score = ranker.explain(*pair), ranker(*pair).item()
+    contributions, activation = explanation.contributions, explanation.activation
     by_feature: dict[str, float] = defaultdict(float)
     by_query_term: dict[int, float] = defaultdict(float)
-    for part in explanation.contributions:
-        by_feature[part.label] += part.value
-        if part.query_position is not None:
-            by_query_term[part.query_position] += part.value
-    views = {}
-    if len(by_feature) < len(explanation.contributions):
-        views["by feature"] = [ExplanationRow(value, name) for name, value in by_feature.items()]
-        views["by query term"] = [ExplanationRow(value, tokens[0][position]) for position, value in by_query_term.items()]
-    output = explanation.activation
-    total = sum(part.value for part in explanation.contributions)
+    for contribution in contributions:
+        by_feature[contribution.label] += contribution.value
+        if contribution.query_position is not None:
+            by_query_term[contribution.query_position] += contribution.value
+    breakdowns = {}
+    if len(by_feature) < len(contributions):
+        breakdowns["by feature"] = [ExplanationRow(value, label) for label, value in by_feature.items()]
+        breakdowns["by query term"] = [ExplanationRow(value, tokens[0][position]) for position, value in by_query_term.items()]
     summary = "sum of these contributions"
-    if output is not None:
-        summary = f"{output.__name__} of {total:.6f}, the {summary}"
+    if activation is not None:
+        total = sum(contribution.value for contribution in contributions)
+        summary = f"{activation.__name__} of {total:.6f}, the {summary}"
     return ScoreExplanation(
         score=score,
         summary=f"{summary} ({explanation.caveat})" if explanation.caveat else summary,
-        contributions=[
-            ExplanationRow(part.value, part.label, _get_source_tokens(part, tokens)) for part in explanation.contributions
-        ],
-        activation=None if output is None else lambda value: output(torch.tensor(value)).item(),
+        contributions=[ExplanationRow(item.value, item.label, _get_source_tokens(item, *tokens)) for item in contributions],
+        activation=None if activation is None else lambda value: activation(torch.tensor(value)).item(),
         model_inputs={"query as tokenised": " ".join(tokens[0]), f"{field} as tokenised": " ".join(tokens[1])},
-        breakdowns=views,
-        occlusions=_occlude_tokens(checkpoint, ids, tokens[1], score, device) if explanation.use_occlusion else [],
+        breakdowns=breakdowns,
+        occlusions=_occlude_tokens(checkpoint, query, document, score, device) if explanation.use_occlusion else [],
     )
 
 
 def _occlude_tokens(
-    checkpoint: RankerCheckpoint, ids: tuple[list[int], list[int]], words: list[str], score: float, device: torch.device
+    checkpoint: RankerCheckpoint, query: list[int], premise: list[int], score: float, device: torch.device
 ) -> list[ExplanationRow]:
     """Compute the score change for each premise token that is left out."""
-    query, premise = ids
     occluded = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
     pairs = TokenisedPairs(PaddedTexts.from_ids([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
-    scores = score_pairs(checkpoint.network, pairs, device)
+    scores, tokens = score_pairs(checkpoint.network, pairs, device), checkpoint.tokeniser.to_tokens(premise)
     return [
         ExplanationRow(new_score - score, token, f"position {position}")
-        for position, (new_score, token) in enumerate(zip(scores.tolist(), words, strict=True), 1)
+        for position, (new_score, token) in enumerate(zip(scores.tolist(), tokens, strict=True), 1)
     ]
 
 
-def _get_source_tokens(part: Contribution, words: tuple[list[str], list[str]]) -> str:
-    """Return the tokens that a contribution comes from."""
-    query = "" if part.query_position is None else words[0][part.query_position]
-    document = " ".join(words[1][position] for position in part.document_positions if position < len(words[1]))
-    return "  ".join(text for text in (" ← ".join(text for text in (query, document) if text), part.note) if text)
+def _get_source_tokens(contribution: Contribution, query_tokens: list[str], document_tokens: list[str]) -> str:
+    query = "" if contribution.query_position is None else query_tokens[contribution.query_position]
+    positions = [position for position in contribution.document_positions if position < len(document_tokens)]
+    document = " ".join(document_tokens[position] for position in positions)
+    return "  ".join(text for text in (" ← ".join(text for text in (query, document) if text), contribution.note) if text)
 
 
-class TextSpan(NamedTuple):
-    """A contiguous span of a passage."""
-
-    text: str  # includes surrounding whitespace if it is no component
-    component: str  # claim or premise; "" if none
-
-
-def split_by_component(text: str, words: Sequence[TokenAnnotation], part: Callable[[TokenAnnotation], str]) -> list[TextSpan]:
+def split_by_component(
+    text: str, tokens: Sequence[TokenAnnotation], get_component: Callable[[TokenAnnotation], str]
+) -> list[TextSpan]:
     """Split a passage's text into spans by argument component."""
-    spans: list[TextSpan] = []
-    end = 0
-    for component, group in groupby(words, key=part):
+    spans, end = list[TextSpan](), 0
+    for component, group in groupby(tokens, key=get_component):
         if component:
-            tokens = list(group)
-            spans += [TextSpan(text[end : tokens[0].start], ""), TextSpan(text[tokens[0].start : tokens[-1].end], component)]
-            end = tokens[-1].end
+            members = list(group)
+            start, component_end = members[0].start, members[-1].end
+            spans += [TextSpan(text[end:start], ""), TextSpan(text[start:component_end], component)]
+            end = component_end
     return [span for span in [*spans, TextSpan(text[end:], "")] if span.text]

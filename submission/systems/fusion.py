@@ -11,18 +11,18 @@ from submission.errors import CheckpointError, InputError, OutputError
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Stage, iter_components
 
-MadeWith = Mapping[str, Mapping[str, str]]  # by member name: fingerprints by checkpoint name
+MemberCheckpoints = Mapping[str, Mapping[str, str]]  # fingerprints by member and checkpoint name
 
 
 class FusionModel(Protocol):
     """A model fitted to the members' scores."""
 
     @property
-    def member_checkpoints(self) -> MadeWith:
+    def member_checkpoints(self) -> MemberCheckpoints:
         """Return the fingerprints of each member's checkpoints at fitting time."""
 
 
-M = TypeVar("M", bound=FusionModel)
+ModelT = TypeVar("ModelT", bound=FusionModel)
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class FusionStage(Stage):
     def dependencies(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
-    def load_model(self, checkpoints: CheckpointStore, kind: type[M]) -> M:
-        """Load the fitted model. Raises CheckpointError if members or their checkpoints differ from the fit."""
-        model = checkpoints.load_config(self.checkpoint, kind)
+    def load_model(self, checkpoints: CheckpointStore, model_type: type[ModelT]) -> ModelT:
+        """Load the fitted model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
+        model = checkpoints.load_config(self.checkpoint, model_type)
         mismatch = describe_mismatch(model.member_checkpoints, self.get_member_checkpoints(checkpoints))
         if mismatch:
             raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {mismatch}; run `python -m training fuse`")
@@ -56,7 +56,7 @@ class FusionStage(Stage):
         return {"interpolates": [name(stage) for _, stage in self.members]}
 
 
-def describe_mismatch(fitted: MadeWith, current: MadeWith) -> str:
+def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> str:
     """Describe how members or their checkpoints differ from the fit; empty if they do not."""
     if fitted.keys() != current.keys():
         return f"fitted with the members {', '.join(sorted(fitted))}, but the system has {', '.join(sorted(current))}"

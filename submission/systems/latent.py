@@ -14,7 +14,7 @@ from submission.systems.neural import NetworkStage
 
 
 @dataclass(frozen=True)
-class Latent(NetworkStage):
+class LatentStage(NetworkStage):
     """Retrieval from the whole collection with an inverted index of latent terms."""
 
     checkpoint: str

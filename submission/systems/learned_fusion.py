@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from submission.fusion.linear import LENGTH_FEATURE, LinearFusion, log_lengths, standardise_by_topic
-from submission.rankings import rank_by_score, sort_by_topic, truncate_rankings
+from submission.rankings import sort_by_topic, truncate_rankings
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
@@ -21,18 +21,15 @@ PAIR_COLUMNS = ["qid", "docno"]
 class LearnedFusionStage(FusionStage):
     """A weighted sum of features standardised over the topic's pool.
 
-    The pool is the union of the members' top documents, or the supplied ranking. A score depends only on topic, document and
-    pool.
+    The pool is the union of the members' top documents, or the supplied ranking.
     """
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LinearFusion:
-        """Load the model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
         return self.load_model(checkpoints, LinearFusion)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the pooled documents."""
-        pairs = self._get_pool_features(execution)[PAIR_COLUMNS]
-        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
+        return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
@@ -57,20 +54,18 @@ class LearnedFusionStage(FusionStage):
     def formula(self, checkpoints: CheckpointStore) -> str:
         return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).formula()}"
 
-    def pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
+    def build_pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
         """Return the pairs `qid docno` of all topics' pools."""
         if execution.supplied_ranking is not None:
             return execution.supplied_ranking[PAIR_COLUMNS]
         stages, candidates = dict(self.members), []
-        for member in model.members:
-            if member.pool_depth:
-                with attribute_errors(member.name):
-                    candidates.append(
-                        truncate_rankings(execution.get_ranking(stages[member.name]), member.pool_depth)[PAIR_COLUMNS]
-                    )
+        for member in (member for member in model.members if member.pool_depth):
+            with attribute_errors(member.name):
+                ranking = execution.get_ranking(stages[member.name])
+            candidates.append(truncate_rankings(ranking, member.pool_depth)[PAIR_COLUMNS])
         return sort_by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
-    def features(self, execution: Execution, model: LinearFusion, pairs: pd.DataFrame) -> pd.DataFrame:
+    def compute_features(self, execution: Execution, model: LinearFusion, pairs: pd.DataFrame) -> pd.DataFrame:
         """Compute a model's raw features for pairs `qid docno`, one column each."""
         stages, columns = dict(self.members), {}
         for member in model.members:
@@ -84,7 +79,9 @@ class LearnedFusionStage(FusionStage):
     def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
         """Return the pool with its features; computed once."""
         model = self.load_checkpoint(execution.checkpoints)
-        return execution.compute_once(self, "pool", lambda: self.features(execution, model, self.pool(execution, model)))
+        return execution.compute_once(
+            self, "pool", lambda: self.compute_features(execution, model, self.build_pool(execution, model))
+        )
 
     def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return pairs with their features, taken from the pool if they are in it."""
@@ -92,7 +89,7 @@ class LearnedFusionStage(FusionStage):
         unpooled = features.isna().any(axis=1)
         if unpooled.any():
             unpooled_pairs = features.loc[unpooled, PAIR_COLUMNS].reset_index(drop=True)
-            computed = self.features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
+            computed = self.compute_features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
             features.loc[unpooled] = computed.set_index(features.index[unpooled])
         return features
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,8 @@ from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
-if TYPE_CHECKING:  # an enrichment is a component with a key of its own
+if TYPE_CHECKING:  # an enrichment is a component with a separate key
     from submission.systems.enrichment import Enrichment
-    from submission.systems.explanation import TextSpan
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +52,8 @@ class LexicalStage(Stage):
         """Return the top documents that contain a term of the query or its expansion."""
         parameters, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         index, collection, rows = self.load_index(execution), execution.documents.searchable_docnos, []
-        results = search_all(
-            index, topics["query"].tolist(), parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint
-        )
+        queries = topics["query"].tolist()
+        results = search_all(index, queries, parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint)
         for qid, text, hits in zip(topics["qid"], topics["query"], results, strict=True):
             if not len(hits.documents):
                 log.warning("topic %s (%s): no document contains a query term; its ranking is empty", qid, abbreviate(text))
@@ -67,9 +65,8 @@ class LexicalStage(Stage):
         queries = execution.topics.set_index("qid")["query"]
         scores = pd.Series(0.0, index=pairs.index)
         for qid, group in pairs.groupby("qid", sort=False):
-            contributions, _, _ = self._compute_contributions(
-                execution, self.build_query(execution, queries[qid]), group["docno"].tolist()
-            )
+            query = self.build_query(execution, queries[qid])
+            contributions, _, _ = self._compute_contributions(execution, query, group["docno"].tolist())
             scores[group.index] = contributions.sum(axis=0)
         return scores.to_numpy()
 
@@ -80,13 +77,17 @@ class LexicalStage(Stage):
         contributions, tf, statistics = self._compute_contributions(execution, query, [docno])
         rows = []
         for index, (term, weight) in enumerate(query.items()):
-            note = f"weight {weight:.4f}, tf {tf[index, 0]}, df {statistics.df[index]}"
-            rows.append(
-                ExplanationRow(contributions[index, 0].item(), term, note if term in title_terms else f"{note}, expansion term")
-            )
+            source = "" if term in title_terms else ", expansion term"
+            note = f"weight {weight:.4f}, tf {tf[index, 0]}, df {statistics.df[index]}{source}"
+            rows.append(ExplanationRow(contributions[index, 0].item(), term, note))
         summary = f"sum over query terms ({self.formula(execution.checkpoints)})"
-        views, spans = self._get_token_weights(execution, docno), self._get_component_spans(execution, docno)
-        return ScoreExplanation(sum(row.value for row in rows), summary, rows, breakdowns=views, component_spans=spans)
+        explanation = ScoreExplanation(sum(row.value for row in rows), summary, rows)
+        if self.enrichment is None:
+            return explanation
+        fields, document = self.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
+        weights = self.enrichment.get_token_weights(execution, fields, document)
+        spans = self.enrichment.get_component_spans(execution, fields, document)
+        return replace(explanation, breakdowns=weights, component_spans=spans)
 
     def formula(self, checkpoints: CheckpointStore) -> str:
         return self.load_checkpoint(checkpoints).describe()
@@ -114,68 +115,41 @@ class LexicalStage(Stage):
         if self.enrichment is None:
             recounted = index.count_terms(unindexed)
         else:
-            words = self.enrichment.compute_term_frequencies(
-                execution, self.load_checkpoint(execution.checkpoints).index.fields, unindexed
-            )
+            fields = self.load_checkpoint(execution.checkpoints).index.fields
+            words = self.enrichment.compute_term_frequencies(execution, fields, unindexed)
             recounted = [index.count_enriched_terms(frequencies) for frequencies in words]
         counts |= dict(zip(unindexed["docno"], recounted, strict=True))
         return [counts[docno] for docno in docnos]
 
     def _compute_contributions(
-        self, execution: Execution, build_query: Query, docnos: list[str]
+        self, execution: Execution, query: Query, docnos: list[str]
     ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
         """Compute the terms' contributions (terms, documents), frequencies and statistics, for documents of any length."""
         parameters, index = self.load_checkpoint(execution.checkpoints), self.load_index(execution)
         counts = self.count_terms(execution, docnos)
-        tf = np.array([[count[term] for count in counts] for term in build_query], dtype=np.int64).reshape(
-            len(build_query), len(docnos)
-        )
-        statistics, dl = index.get_statistics(list(build_query)), np.array([count.total() for count in counts])
-        return compute_term_contributions(build_query, parameters.model, statistics, tf, dl), tf, statistics
-
-    def _get_component_spans(self, execution: Execution, docno: str) -> list[TextSpan]:
-        """Split a document's text into the argument components that the enrichment labels."""
-        if self.enrichment is None:
-            return []
-        fields = self.load_checkpoint(execution.checkpoints).index.fields
-        return self.enrichment.get_component_spans(execution, fields, execution.documents.read_texts({docno}))
-
-    def _get_token_weights(self, execution: Execution, docno: str) -> dict[str, list[ExplanationRow]]:
-        """Return the enrichment's weight of each token of a document, by passage."""
-        if self.enrichment is None:
-            return {}
-        enricher = self.enrichment.load_checkpoint(execution.checkpoints).network
-        if enricher.component_types:
-            return {}
-        fields, document = self.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
-        return {
-            f"{enricher.output_name} of each word in passage {index}": [
-                ExplanationRow(word.weight, word.surface, f"position {position}") for position, word in enumerate(words, 1)
-            ]
-            for index, (_, words) in enumerate(self.enrichment.annotate(execution, fields, document), 1)
-        }
+        tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
+        statistics, dl = index.get_statistics(list(query)), np.array([count.total() for count in counts])
+        return compute_term_contributions(query, parameters.model, statistics, tf, dl), tf, statistics
 
 
 def load_or_build_index(execution: Execution, settings: IndexSettings, enrichment: Enrichment | None) -> TermIndex:
-    """Load or build the term index of an execution's collection, once. Raises CheckpointError, InputError, OutputError."""
-    return execution.compute_once_per_collection(
-        (settings, enrichment), "index", lambda: _build_index(execution, settings, enrichment)
-    )
+    """Load or build the term index of an execution's collection, once."""
+    owner = settings, enrichment
+    return execution.compute_once_per_collection(owner, "index", lambda: _load_or_build(execution, settings, enrichment))
 
 
-def _build_index(execution: Execution, settings: IndexSettings, enrichment: Enrichment | None) -> TermIndex:
-    # All documents of a supplied ranking may be too short for the collection; rank them anyway, without collection statistics.
+def _load_or_build(execution: Execution, settings: IndexSettings, enrichment: Enrichment | None) -> TermIndex:
     documents, engine = execution.documents, execution.engine
+    # All documents of a supplied ranking may be too short for the collection; rank them anyway, without collection statistics.
     collection = documents.searchable_docnos if execution.supplied_ranking is None else documents.collection_docnos
-    code = code_fingerprint(load_or_build_term_index.__module__, shallow=(__name__,))
+    name, enrich = "terms", None
+    key_parts = [code_fingerprint(load_or_build_term_index.__module__, shallow=(__name__,)), repr(settings)]
     with execution.stopwatch.stage("term index"):
-        if enrichment is None:
-            cache = execution.open_collection_cache("terms", code, repr(settings))
-            return load_or_build_term_index(collection, documents.read_texts, settings, cache, engine=engine)
-        cache = execution.open_collection_cache(
-            f"terms-{enrichment.checkpoint}", code, repr(settings), *enrichment.key_parts(execution)
-        )
-        enrich = partial(enrichment.enrich_collection, execution, settings.fields, collection)
+        if enrichment:
+            name = f"terms-{enrichment.checkpoint}"
+            key_parts += enrichment.key_parts(execution)
+            enrich = partial(enrichment.enrich_collection, execution, settings.fields, collection)
+        cache = execution.open_collection_cache(name, *key_parts)
         return load_or_build_term_index(collection, documents.read_texts, settings, cache, enrich, engine)
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from submission.rankings import rank_by_score
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage
@@ -28,7 +27,7 @@ class NetworkStage(Stage):
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return the checkpoint's fingerprint, the network's code, the device and the precision: all affect results."""
+        """Return what affects results: the checkpoint's fingerprint, the network's code, the device and the precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
         return [checkpoint.fingerprint, code, execution.device_and_precision]
@@ -36,12 +35,11 @@ class NetworkStage(Stage):
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
-        decided_by = [*self.key_parts(execution), execution.input.fingerprint, pairs_hash]
+        key_parts = [*self.key_parts(execution), execution.input.fingerprint, pairs_hash]
         code = code_fingerprint(score_documents.__module__, shallow=(__name__,))
-        cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *decided_by)
-        return score_documents(
-            pairs, execution.tokens, self.load_checkpoint(execution.checkpoints), execution.device, cache, execution.engine
-        )
+        cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *key_parts)
+        checkpoint = self.load_checkpoint(execution.checkpoints)
+        return score_documents(pairs, execution.tokens, checkpoint, execution.device, cache, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by kernel, bin, latent term or word."""
@@ -67,8 +65,7 @@ class RerankStage(NetworkStage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the first stage by the network's scores."""
-        pairs = execution.get_ranking(self.first_stage)[["qid", "docno"]]
-        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
+        return self.rank_pairs(execution, execution.get_ranking(self.first_stage)[["qid", "docno"]])
 
     def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": name(self.first_stage)}

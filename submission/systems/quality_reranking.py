@@ -47,22 +47,21 @@ class QualityRerankingStage(Stage):
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down into relevance and quality, with the effect of each word piece on the latter."""
-        reordering, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
+        interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
-        [score] = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).tolist()
+        score = self.score_document(execution, qid, docno)
         if docno not in set(top["docno"]):
             summary = f"not among the top {len(top)} documents, which alone are re-ranked by quality"
             return ScoreExplanation(score, summary, [ExplanationRow(score, "below the re-ranked documents")])
         position, quality = top.index[top["docno"] == docno][0], self.quality.explain(execution, qid, docno)
-        contributions = reordering.compute_contributions(top["relevance"].to_numpy(), top["quality"].to_numpy())
+        contributions = interpolation.compute_contributions(top["relevance"].to_numpy(), top["quality"].to_numpy())
+        note = f"z-score of {quality.score:.4f}, weight {interpolation.weight:.3f}"
         rows = [
             ExplanationRow(contributions[0][position], "relevance", f"z-score of {top['relevance'][position]:.4f}"),
-            ExplanationRow(
-                contributions[1][position], "quality", f"z-score of {quality.score:.4f}, weight {reordering.weight:.3f}"
-            ),
+            ExplanationRow(contributions[1][position], "quality", note),
         ]
         deviation = top["quality"].std(ddof=0)
-        slope = reordering.weight / deviation if deviation else 0.0
+        slope = interpolation.weight / deviation if deviation else 0.0
         return ScoreExplanation(
             score,
             f"sum of these contributions; z-scores over the topic's top {len(top)} documents",
@@ -83,12 +82,12 @@ class QualityRerankingStage(Stage):
         return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
 
     def _compute_scores(self, execution: Execution) -> pd.DataFrame:
-        reordering, ranking = self.load_checkpoint(execution.checkpoints), execution.get_ranking(self.relevance)
-        top = truncate_rankings(ranking, reordering.depth)[["qid", "docno"]]
+        interpolation, ranking = self.load_checkpoint(execution.checkpoints), execution.get_ranking(self.relevance)
+        top = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
         quality = top.assign(quality=self.quality.score(execution, top).astype(float))
         scored = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
         scores = [
-            reordering.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
+            interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
             for _, rows in scored.groupby("qid", sort=False)
         ]
         return scored.assign(score=np.concatenate([np.empty(0), *scores]))

@@ -118,7 +118,7 @@ def test_ensemble_names_all_missing_networks(
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     original = tokenisers.tokenise_premise
-    monkeypatch.setattr(tokenisers, "premise_words", lambda text, rule: read.append(text) or original(text, rule))
+    monkeypatch.setattr(tokenisers, "tokenise_premise", lambda text, rule: read.append(text) or original(text, rule))
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
     probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # each checkpoint's own
@@ -130,7 +130,7 @@ def test_cached_shards_and_indexes_are_reused(
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
-    for function in ("lists.dumps", "systems.neural.score", "retrieval.latent._build", "input.args_me.read_documents"):
+    for function in ("rankings.encode_rankings", "systems.neural.score_documents", "retrieval.latent._build", "data.args_me._to_frame"):
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
     assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
@@ -158,12 +158,13 @@ def test_cache_directory_is_locked_and_separates_inputs(
 FORKING = """
 import os, sys
 from submission.__main__ import main
-from submission import interrupted, rankers
+from submission import signals
+from submission.models import rankers
 for name in rankers.list_rankers():
     rankers.get_ranker_class(name)
 for line in sys.stdin:  # fork a process per command line, after all imports
     if not (child := os.fork()):
-        interrupted.hear()
+        signals.install_handlers()
         sys.exit(main(line.split()))
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -23,7 +23,7 @@ LEXICAL = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "dirichle
 QUALITY = {"ranking-qualityreranking-quality"}
 FUSION = {"ranking-learnedfusion-fusion"}
 ENSEMBLE = {"ranking-ensemble-ensemble"}
-SBERT = {"conclusions-sbert", "vectors-sbert", "ranking-dense-sbert", "ranking-denseconclusions-sbert", *FUSION}
+SBERT = {"conclusions-sbert", "vectors-sbert", "ranking-densepremise-sbert", "ranking-denseconclusion-sbert", *FUSION}
 SNRM = {"index-snrm", "ranking-latent-snrm", *ENSEMBLE}
 
 
@@ -52,7 +52,7 @@ def cached_run(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest
     input_dir = copy_with_topics(corpus, directory / "input")
     command = ["rank", "-i", str(input_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(code_fingerprint, "ROOT", directory)
+        patch.setattr(code_fingerprint, "PROJECT_DIR", directory)
         code_fingerprint.clear_caches()
         yield CachedRun(directory, directory / "work", command)
     code_fingerprint.clear_caches()
@@ -96,25 +96,25 @@ def lexical(*names: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "artifacts", "runs"),
     [
-        ("rankers/gru", {*pairs("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
-        ("rankers/vanilla_bert", {*pairs("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
-        ("rankers/tfr_bert", {"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
-        ("rankers/snrm", SNRM, {"snrm", "ensemble"}),
+        ("models/rankers/gru", {*pairs("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
+        ("models/rankers/vanilla_bert", {*pairs("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
+        ("models/rankers/tfr_bert", {"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
+        ("models/rankers/snrm", SNRM, {"snrm", "ensemble"}),
         ("retrieval/latent", SNRM, {"snrm", "ensemble"}),
-        ("rankers/sbert", SBERT, {"sbert", "fusion"}),
+        ("models/rankers/sbert", SBERT, {"sbert", "fusion"}),
         ("retrieval/dense", SBERT, {"sbert", "fusion"}),
-        ("enrichment/deepct", {"enriched-deepct", "terms-deepct", *lexical(*DEEPCT)}, {*DEEPCT}),
+        ("models/enrichers/deepct", {"enriched-deepct", "terms-deepct", *lexical(*DEEPCT)}, {*DEEPCT}),
         (
-            "enrichment/targer",
+            "models/enrichers/targer",
             {"enriched-targer_essays", "terms-targer_essays", *lexical("targer_dirichlet")},
             {"targer_dirichlet"},
         ),
         ("fusion/linear", FUSION, {"fusion"}),
         ("fusion/regression", ENSEMBLE, {"ensemble"}),
-        ("fusion/reordering", QUALITY, {"tfr_bert"}),
+        ("fusion/quality", QUALITY, {"tfr_bert"}),
         ("systems/cluster_score", FUSION, {"fusion"}),
         (
-            "retrieval/weighting",
+            "retrieval/term_weighting",
             {*lexical(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
             {*LEXICAL[:4], *DEEPCT, "targer_dirichlet", "tfr_bert", "fusion"},
         ),
@@ -129,20 +129,20 @@ def test_edit_recomputes_its_artifact_and_dependents(
 @pytest.mark.slow
 def test_message_edits_recompute_nothing(cached_run: CachedRun, first: Ranked) -> None:
     modules = (
-        "__main__", "check", "command", "explain", "rank", "errors", "logs", "disk/locked", "engine/cluster", "output/metadata",
-        "search/server", "systems/catalogue", "systems/explained",
+        "__main__", "check", "cli", "explain", "rank", "errors", "logging_setup", "storage/locks", "engine/ray_engine",
+        "output/ir_metadata", "search/server", "systems/catalogue", "systems/explanation",
     )  # fmt: skip
     edits = [
-        ("rankers/gru", '"""', '"""Or so. '),
-        ("retrieval/terms", 'log.info("term index: %d', 'log.info("index of terms: %d'),
-        ("scoring/pairs", "is not finite; ", "is infinite; "),
+        ("models/rankers/gru", '"""', '"""Or so. '),
+        ("retrieval/term_index", 'log.info("term index: %d', 'log.info("index of terms: %d'),
+        ("inference/pair_scoring", "is not finite; ", "is infinite; "),
         ("systems/lexical", FUTURE, f"{FUTURE}# a remark\n"),
     ]
     assert edited(cached_run, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["input/documents", "input/args_me"])
+@pytest.mark.parametrize("module", ["data/document_store", "data/args_me"])
 def test_reader_edit_recomputes_everything(cached_run: CachedRun, first: Ranked, module: str) -> None:
     assert edited(cached_run, first, (module, *EDIT)) == (first[0], set(SYSTEMS))
 

@@ -19,7 +19,7 @@ from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
-from submission.systems.latent import Latent
+from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
 from tests.endtoend.conftest import Capture, Execute, RankAll
 from training.fusion.ensemble import save_regression
@@ -45,7 +45,7 @@ class Longest(Stage):
 @pytest.fixture
 def new(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Register a new stage, a network re-ranking another stage, and a fusion of both."""
-    again = RerankStage(Latent("snrm"), "knrm")
+    again = RerankStage(LatentStage("snrm"), "knrm")
     both = EnsembleStage((("longest", Longest()), ("snrm_knrm", again)), "both")
     for system in (
         System("longest", Longest(), "The longest premises first."),

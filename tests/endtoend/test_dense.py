@@ -43,7 +43,7 @@ def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
 def test_dense_merges_nearest_conclusions_and_bm25(
     make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dense, "CONCLUSIONS", 3)
+    monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     ranking, bm25 = execution.get_ranking(STAGE), execution.get_ranking(BM25)
     collection, opened = (

@@ -334,7 +334,7 @@ def test_input_run_is_the_pool(make_execution: Execute, corpus_with_topics: Path
     assert sorted(ranking["docno"]) == documents
     pairs = ranking[["qid", "docno"]]
     bm25 = FUSION_CANDIDATES["bm25"].score(reranking, pairs)  # and not what the list says
-    known = STAGE.features(reranking, STAGE.load_checkpoint(reranking.checkpoints), pairs)
+    known = STAGE.compute_features(reranking, STAGE.load_checkpoint(reranking.checkpoints), pairs)
     np.testing.assert_array_equal(known["bm25"], bm25)
     assert len(set(ranking["score"])) > 10
 

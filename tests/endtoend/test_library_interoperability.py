@@ -14,10 +14,10 @@ import pytest
 from submission.search import load_system
 from tests.conftest import ROOT, SAMPLE
 
-QUESTIONS = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]})
+QUERIES = pd.DataFrame({"qid": ["1", "2"], "query": ["Should zoos be abolished?", "Should voting be compulsory?"]})
 
 
-def documented(name: str) -> str:
+def read_example(name: str) -> str:
     """Return the README's code block that contains a name."""
     blocks = re.findall(
         r"```python\n(.*?)```", (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8"), re.DOTALL
@@ -25,31 +25,31 @@ def documented(name: str) -> str:
     return next(block for block in blocks if name in block)
 
 
-def test_the_python_example() -> None:
-    block = documented(">>> open_system(")
-    expression, output = block[block.index(">>> open_system(") :].split("\n", 1)
-    hits = eval(expression.removeprefix(">>> "), {"open_system": load_system, "Path": lambda path: ROOT / path})
+def test_python_example() -> None:
+    block = read_example(">>> load_system(")
+    expression, output = block[block.index(">>> load_system(") :].split("\n", 1)
+    hits = eval(expression.removeprefix(">>> "), {"load_system": load_system, "Path": lambda path: ROOT / path})
     assert str(hits) == output.rstrip()
 
 
-def test_the_transformer_without_its_library() -> None:
+def test_transformer_without_pyterrier() -> None:
     pt: Any = type("Library", (), {"Transformer": object})
-    transformer = _defined(pt)["Aragorn"]("dirichlet", SAMPLE)
-    _assert_as_searched(transformer.transform(QUESTIONS))
+    transformer = _run_example(pt)["Aragorn"]("dirichlet", SAMPLE)
+    _assert_hits_of_search(transformer.transform(QUERIES))
 
 
-def test_the_transformer_in_pyterrier() -> None:
+def test_transformer_in_pyterrier() -> None:
     pt = pytest.importorskip("pyterrier", reason="PyTerrier is not installed")
-    transformer = _defined(pt)["Aragorn"]("dirichlet", SAMPLE)
-    _assert_as_searched(transformer(QUESTIONS))
-    assert (transformer % 3)(QUESTIONS)["rank"].tolist() == [0, 1, 2] * 2
+    transformer = _run_example(pt)["Aragorn"]("dirichlet", SAMPLE)
+    _assert_hits_of_search(transformer(QUERIES))
+    assert (transformer % 3)(QUERIES)["rank"].tolist() == [0, 1, 2] * 2
     assert transformer.search("zoos")["docno"].tolist()[0] == "S8b9b12de-A38bcfb72"
     qrels = pd.DataFrame({"qid": ["1", "2"], "docno": ["S8b9b12de-A38bcfb72", "x"], "label": [1, 1]})
-    table = pt.Experiment([transformer], QUESTIONS, qrels, ["recip_rank"], names=["dirichlet"])
+    table = pt.Experiment([transformer], QUERIES, qrels, ["recip_rank"], names=["dirichlet"])
     assert table["recip_rank"].tolist() == [0.5]
 
 
-def test_a_corpus_of_ir_datasets(tmp_path: Path) -> None:
+def test_corpus_of_ir_datasets(tmp_path: Path) -> None:
     argsme = pytest.importorskip("ir_datasets.formats.argsme", reason="ir_datasets is not installed")
     pytest.importorskip("ijson", reason="ir_datasets[ijson] is not installed")
     arguments = json.loads((SAMPLE / "idebate.json").read_text(encoding="utf-8"))["arguments"]
@@ -62,22 +62,22 @@ def test_a_corpus_of_ir_datasets(tmp_path: Path) -> None:
         }
     content = json.dumps({"arguments": arguments}).encode()
     source = type("Source", (), {"stream": lambda self: BytesIO(content), "path": lambda self, force=True: tmp_path / "x"})()
-    frame = _defined(type("Library", (), {"Transformer": object}))["arguments_of"](argsme.ArgsMeDocs(source))
+    frame = _run_example(type("Library", (), {"Transformer": object}))["load_arguments"](argsme.ArgsMeDocs(source))
     assert frame["docno"].tolist() == [argument["id"] for argument in arguments]
     hits = load_system("dirichlet").search(frame, "Should zoos be abolished?", depth=1)
     assert hits["docno"].item() in set(frame["docno"])
 
 
-def _defined(pt: Any) -> dict[str, Any]:
+def _run_example(pt: Any) -> dict[str, Any]:
     """Return the names that the README's code defines."""
-    names: dict[str, Any] = {"pt": pt, "pd": pd, "open_system": load_system}
-    exec(documented("class Aragorn"), names)
+    names: dict[str, Any] = {"pt": pt, "pd": pd, "load_system": load_system}
+    exec(read_example("class Aragorn"), names)
     return names
 
 
-def _assert_as_searched(hits: pd.DataFrame) -> None:
+def _assert_hits_of_search(hits: pd.DataFrame) -> None:
     assert set(hits) == {"qid", "query", "docno", "rank", "score"}
-    expected = load_system("dirichlet").search(SAMPLE, QUESTIONS)
+    expected = load_system("dirichlet").search(SAMPLE, QUERIES)
     assert hits["score"].tolist() == expected["score"].tolist()
     assert hits["docno"].tolist() == expected["docno"].tolist()
     assert hits.groupby("qid")["rank"].min().tolist() == [0, 0]

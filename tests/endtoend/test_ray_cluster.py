@@ -60,7 +60,7 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
     assert file_contents(tmp_path / "there") == file_contents(tmp_path / "here")
     assert len(file_contents(tmp_path / "there")) == len(SYSTEMS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
-    monkeypatch.setattr(ArtifactStore, "write_run", refusing_parts(ArtifactStore.write))
+    monkeypatch.setattr(ArtifactStore, "write", refusing_parts(ArtifactStore.write))
     shared = ("--engine", "ray", "--ray-address", nodes.address, "--cache-dir", str(tmp_path / "work"), "--shared-cache")
     assert rank_all("shared", *shared) == 0
     assert file_contents(tmp_path / "shared") == file_contents(tmp_path / "here")
@@ -105,7 +105,7 @@ def test_ray_survives_lost_workers_and_nodes(
             nodes.remove_node(third, allow_graceful=False)
         write(store, name, *args)
 
-    monkeypatch.setattr(ArtifactStore, "write_run", record)
+    monkeypatch.setattr(ArtifactStore, "write", record)
     content = compute_shards(
         partial(waits, traces), parts, ArtifactStore(tmp_path / "kept", {}), engine, CPU, "killed", "parts"
     )

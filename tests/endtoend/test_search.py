@@ -25,8 +25,8 @@ from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture, Execute
 
-BY_WORDS = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
-QUESTION = "Should zoos be abolished?"
+LEXICAL = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
+QUERY = "Should zoos be abolished?"
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -44,52 +44,57 @@ def search(capsys: Capture) -> Any:
 def test_scores_equal_those_of_rank(make_execution: Execute, tmp_path: Path) -> None:
     execution = make_execution(SAMPLE)
     topics, documents = execution.topics, execution.input.documents
-    for name in BY_WORDS:
-        listed = execution.get_ranking(SYSTEMS[name].stage)
-        expected = listed[listed["rank"] <= 1000]
-        together = load_system(name).search(SAMPLE, topics, depth=1000)
-        pd.testing.assert_frame_equal(together, expected.reset_index(drop=True), check_exact=True)
+    for name in LEXICAL:
+        ranking = execution.get_ranking(SYSTEMS[name].stage)
+        expected = ranking[ranking["rank"] <= 1000]
+        hits = load_system(name).search(SAMPLE, topics, depth=1000)
+        pd.testing.assert_frame_equal(hits, expected.reset_index(drop=True), check_exact=True)
         with load_system(name).index(documents) as index:
-            alone = pd.concat([index.search(topics[topics["qid"] == qid], 1000) for qid in topics["qid"]], ignore_index=True)
-        pd.testing.assert_frame_equal(alone, expected.reset_index(drop=True), check_exact=True)
+            separate = pd.concat([index.search(topics[topics["qid"] == qid], 1000) for qid in topics["qid"]], ignore_index=True)
+        pd.testing.assert_frame_equal(separate, expected.reset_index(drop=True), check_exact=True)
 
 
 def test_ranking_and_cache_are_those_of_rank(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = ["--work", str(tmp_path / "work"), *(flag for name in BY_WORDS for flag in ("--system", name))]
+    flags = ["--work", str(tmp_path / "work"), *(flag for name in LEXICAL for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
-    first = json.loads(search(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"]
-    assert [results["system"] for results in first] == list(BY_WORDS)
+    first = json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"]
+    assert [results["system"] for results in first] == list(LEXICAL)
     for results in first:
         run = read_run(tmp_path / "runs" / f"aragorn-{results['system']}.txt")
-        assert [hit["docno"] for hit in results["results"]] == run[run["qid"] == "1"]["docno"].tolist()
+        assert [hit["docno"] for hit in results["hits"]] == run[run["qid"] == "1"]["docno"].tolist()
     files = sorted((tmp_path / "work").rglob("*"))
-    for function in ("input.args_me.read_documents", "input.args_me.ArgsMe.parts", "search.origins.arguments_as"):
+    for function in (
+        "data.args_me.ArgsMeReader.read_documents",
+        "data.args_me.ArgsMeReader.iter_batches",
+        "data.argument_metadata.decode_arguments",
+    ):
         monkeypatch.setattr(f"submission.{function}", None)  # must not be called
-    assert json.loads(search(*flags, "--json", "--depth", "100", QUESTION)[1])["systems"] == first
-    search(*flags, "another question about zoos")
+    assert json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"] == first
+    search(*flags, "another query about zoos")
     assert sorted((tmp_path / "work").rglob("*")) == files  # queries add no files
 
 
 def test_json_fields(search: Any) -> None:
-    code, out, _ = search("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUESTION)
-    answer = json.loads(out)
-    assert (code, answer["question"], out.count("\n")) == (0, QUESTION, 1)
-    [system] = answer["systems"]
-    first = system["results"][2]
+    code, out, _ = search("--json", "--explain", "--depth", "3", "--system", "dirichlet", QUERY)
+    results = json.loads(out)
+    assert (code, results["query"], out.count("\n")) == (0, QUERY, 1)
+    [system] = results["systems"]
+    first = system["hits"][2]
     assert {key: first[key] for key in ("rank", "docno", "stance", "portal", "conclusion")} == {
         "rank": 3, "docno": "S89c1bfbf-A23fa7870", "stance": "CON", "portal": "debateorg",
         "conclusion": "Zoos should be abolished",
     }  # fmt: skip
-    passage, premise = first["passage"], first["premise"]
-    assert premise[passage["start"] :].startswith(passage["text"])
-    assert [passage["text"][start:end] for start, end in passage["marks"]] == ["zoos"]
-    parts = first["explanation"]["parts"]
-    assert sum(part["value"] for part in parts) == pytest.approx(first["score"])
-    assert [part["name"] for part in parts] == ["zoos", "abolished"]
+    snippet, premise = first["snippet"], first["premise"]
+    assert premise[snippet["start"] :].startswith(snippet["text"])
+    assert [snippet["text"][start:end] for start, end in snippet["matches"]] == ["zoos"]
+    assert first["explanation"]["formula"].startswith("sum over query terms")
+    contributions = first["explanation"]["contributions"]
+    assert sum(row["value"] for row in contributions) == pytest.approx(first["score"])
+    assert [row["name"] for row in contributions] == ["zoos", "abolished"]
 
 
 def test_the_terminal_shows_systems_side_by_side(search: Any) -> None:
-    code, out, _ = search("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUESTION)
+    code, out, _ = search("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUERY)
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
@@ -103,7 +108,7 @@ def test_the_terminal_shows_systems_side_by_side(search: Any) -> None:
 
 
 def test_default_is_the_best_lexical_system(search: Any) -> None:
-    code, out, err = search(QUESTION)
+    code, out, err = search(QUERY)
     assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet")
     assert "Using dirichlet, the best lexical system: fusion takes seconds per query without a GPU." in err
 
@@ -124,30 +129,30 @@ def test_errors_and_empty_results(search: Any, tmp_path: Path) -> None:
 def test_a_failed_system_does_not_stop_the_others(search: Any, tmp_path: Path) -> None:
     checkpoints = Path(shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
-    code, out, err = search(*flags, QUESTION)
+    code, out, err = search(*flags, QUERY)
     assert (code, "failed:" in out, "1.3942" in out) == (6, True, True)
     assert "failed: bm25_arguments; the results of the other systems are printed above" in err
 
 
-def test_a_corpus_without_topics_and_one_of_another_form(search: Any, tmp_path: Path) -> None:
+def test_corpora_without_topics_and_of_another_format(search: Any, tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
-    assert "idebate " in search("-i", str(tmp_path), "--system", "dirichlet", QUESTION)[1]
+    assert "idebate " in search("-i", str(tmp_path), "--system", "dirichlet", QUERY)[1]
     tirex = tmp_path / "tirex"
     tirex.mkdir()
     (tirex / "queries.jsonl").write_text('{"qid": "1", "query": "zoos"}\n')
     (tirex / "documents.jsonl").write_text(json.dumps({"docno": "d", "text": "zoos are cruel " * 8}) + "\n")
     code, out, _ = search("-i", str(tirex), "--system", "dirichlet", "--json", "cruel zoos")
-    [hit] = json.loads(out)["systems"][0]["results"]
+    [hit] = json.loads(out)["systems"][0]["hits"]
     assert (code, hit["docno"], hit["stance"], hit["portal"]) == (0, "d", None, None)
 
 
 @pytest.mark.slow
-def test_a_prompt_through_a_pipe_from_a_foreign_directory(tmp_path: Path) -> None:
-    lines = f"{QUESTION}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
+def test_prompt_through_a_pipe_from_another_directory(tmp_path: Path) -> None:
+    lines = f"{QUERY}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--json", "--device", "cpu"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
     done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
-    assert [json.loads(line)["question"] for line in done.stdout.splitlines()] == [QUESTION, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert [json.loads(line)["query"] for line in done.stdout.splitlines()] == [QUERY, "zoos \ufffd\ufffd\ufffd\ufffd"]
     assert done.stderr.count(b"error: query has 39999 characters") == 1
     assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # logged once
     assert done.stderr.count(b"error: ") == 1  # empty lines are skipped
@@ -163,9 +168,9 @@ def test_a_prompt_on_a_terminal() -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdin=follower, stdout=follower, stderr=subprocess.PIPE, env=environment)
     os.close(follower)
     try:
-        _until(leader, r"query> $")
-        os.write(leader, QUESTION.encode() + b"\n")
-        out = _until(leader, r"A38bcfb72[^?]*query> $")
+        _read_until(leader, r"query> $")
+        os.write(leader, QUERY.encode() + b"\n")
+        out = _read_until(leader, r"A38bcfb72[^?]*query> $")
         assert "\x1b[1;32mPRO\x1b[0m" in out
         assert "\x1b[1;4;33mZOOS\x1b[0m" in out
         os.write(leader, b"\x04")
@@ -176,20 +181,20 @@ def test_a_prompt_on_a_terminal() -> None:
         os.close(leader)
 
 
-def _until(leader: int, end: str) -> str:
+def _read_until(leader: int, end: str) -> str:
     """Read the output of a terminal until it ends with a pattern, for at most 30 seconds."""
-    seen, until = "", time.monotonic() + 30
-    while not re.search(end, seen):
-        assert time.monotonic() < until, seen
+    output, deadline = "", time.monotonic() + 30
+    while not re.search(end, output):
+        assert time.monotonic() < deadline, output
         if select.select([leader], [], [], 0.1)[0]:
-            seen += os.read(leader, 1 << 16).decode(errors="replace")
-    return seen
+            output += os.read(leader, 1 << 16).decode(errors="replace")
+    return output
 
 
 @pytest.mark.slow
 def test_a_cached_index_is_fast(tmp_path: Path) -> None:
-    """Time a search with a cached index; a busy machine may take twice as long."""
-    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUESTION]
+    """On the sample; a busy machine may take twice as long."""
+    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUERY]
     subprocess.run(command, check=True, capture_output=True)
     start = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)

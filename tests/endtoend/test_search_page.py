@@ -30,7 +30,7 @@ from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, count_colours
 from tests.endtoend.conftest import Log
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-QUESTION = "Should zoos be abolished?"
+QUERY = "Should zoos be abolished?"
 EVIL = "<img src=x onerror=document.title='pwned'>"
 
 Serve = Callable[[Path], SearchServer]
@@ -65,19 +65,19 @@ def server(serve: Serve) -> SearchServer:
 def get(server: SearchServer) -> Get:
     """Send a request and return status, headers and text of the response."""
 
-    def ask(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    def request(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
         connection.request(method, path, headers=headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
+        response = connection.getresponse()
+        text = response.read().decode()
         connection.close()
-        return answer.status, dict(answer.getheaders()), text
+        return response.status, dict(response.getheaders()), text
 
-    return ask
+    return request
 
 
-def address(question: str = QUESTION, **fields: list[str] | str) -> str:
-    return "/?" + urlencode({"q": question, **fields}, doseq=True)
+def build_url(query: str = QUERY, **fields: list[str] | str) -> str:
+    return "/?" + urlencode({"q": query, **fields}, doseq=True)
 
 
 def test_home_page_is_served_on_loopback(server: SearchServer, get: Get) -> None:
@@ -87,11 +87,11 @@ def test_home_page_is_served_on_loopback(server: SearchServer, get: Get) -> None
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert 'value="dirichlet" checked' in text
     assert text.count('name="system"') == len(SYSTEMS)
-    assert f'<a href="/?q={QUESTION.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUESTION}</a>' in text
+    assert f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>' in text
 
 
 def test_results_of_two_systems_with_matches(get: Get) -> None:
-    status, _, text = get(address(system=["dirichlet", "bm25"], depth="10"))
+    status, _, text = get(build_url(system=["dirichlet", "bm25"], depth="10"))
     assert status == 200
     dirichlet, bm25 = text.split('<section class="system">')[1:]
     pro, con = dirichlet.split('<div class="stance con">')
@@ -106,9 +106,9 @@ def test_results_of_two_systems_with_matches(get: Get) -> None:
 
 
 def test_explanations_are_switched_on_and_off(get: Get) -> None:
-    _, _, text = get(address(system="dirichlet"))
+    _, _, text = get(build_url(system="dirichlet"))
     assert '<div class="explanation">' not in text
-    link = re.search(r'href="([^"]*why=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
+    link = re.search(r'href="([^"]*explain=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
     assert link is not None
     assert link[1].endswith("#dirichlet-1")
     _, _, opened = get(link[1].partition("#")[0].replace("&amp;", "&"))
@@ -121,7 +121,7 @@ def test_explanations_are_switched_on_and_off(get: Get) -> None:
 
 @pytest.mark.slow
 def test_highlights_of_systems_with_an_enricher(get: Get) -> None:
-    _, _, text = get(address(system=["targer_dirichlet", "dirichlet"], depth="5"))
+    _, _, text = get(build_url(system=["targer_dirichlet", "dirichlet"], depth="5"))
     targer, plain = text.split('<section class="system">')[1:]
     articles = "".join(targer.split("<article")[1:])
     assert '<span class="highlight claim">' in articles
@@ -131,13 +131,13 @@ def test_highlights_of_systems_with_an_enricher(get: Get) -> None:
 
 
 def test_no_scripts_and_no_external_resources(get: Get) -> None:
-    for path in ("/", address(), "/style.css"):
+    for path in ("/", build_url(), "/style.css"):
         _, headers, text = get(path)
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
-    seen = ParsedPage(get(address())[2])
-    assert set(seen.elements) <= {
+    page = ParsedPage(get(build_url())[2])
+    assert set(page.elements) <= {
         "html", "head", "meta", "title", "link", "body", "header", "main", "form", "div", "a", "input", "button", "details",
         "summary", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
     }  # fmt: skip
@@ -148,29 +148,29 @@ def test_other_hosts_methods_and_paths_are_rejected(get: Get, server: SearchServ
     assert [get(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
     hosts = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
     for host in (*hosts, "evil.example", "127.0.0.1", ""):
-        status, _, text = get(address(), Host=host)
+        status, _, text = get(build_url(), Host=host)
         assert (host, status, "zoos" in text) == (host, 421, False)
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"):
-        status, headers, _ = get(address(), method)
+        status, headers, _ = get(build_url(), method)
         assert (method, status, headers["Allow"]) == (method, 405, "GET, HEAD")
     for path in ("/x", "/style.css/", "/../etc/passwd", "/%2e%2e/", "/search/server.py", "/index.html", "/favicon.ico"):
         assert (path, get(path)[0]) == (path, 404)
 
 
-def sent(server: SearchServer, request: bytes) -> bytes:
+def send(server: SearchServer, request: bytes) -> bytes:
     """Send bytes, with {host} replaced by the server's address; return the response."""
-    answer = b""
+    response = b""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
         connection.sendall(request.replace(b"{host}", f"127.0.0.1:{server.server_port}".encode()))
         connection.shutdown(socket.SHUT_WR)
         with suppress(ConnectionResetError):
             while part := connection.recv(1 << 16):
-                answer += part
-    return answer
+                response += part
+    return response
 
 
 def test_a_head_has_no_body(server: SearchServer) -> None:
-    head, _, body = sent(server, b"HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").partition(b"\r\n\r\n")
+    head, _, body = send(server, b"HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").partition(b"\r\n\r\n")
     assert (head.split()[1], body) == (b"200", b"")
     assert int(re.findall(rb"Content-Length: (\d+)", head)[0]) > 1000
 
@@ -188,7 +188,7 @@ def test_a_head_has_no_body(server: SearchServer) -> None:
         ("/?q=" + "a" * 70_000, 414, ""),
         ("/?q=xyzzyx", 200, "No argument contains a query term."),
         ("/?q=%ff%fe&system=bm25", 200, ""),
-        ("/?q=zoos;system=x&&&=&why=", 200, "<article"),
+        ("/?q=zoos;system=x&&&=&explain=", 200, "<article"),
     ],
 )  # fmt: skip
 def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
@@ -205,9 +205,9 @@ def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
 )  # fmt: skip
 def test_invalid_requests(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
-    answer = sent(server, request_bytes)
-    assert b" 200 " not in answer.split(b"\r\n")[0]
-    assert b"Traceback" not in answer
+    response = send(server, request_bytes)
+    assert b" 200 " not in response.split(b"\r\n")[0]
+    assert b"Traceback" not in response
     assert get()[0] == 200  # still running
     assert "internal error" not in caplog.text
 
@@ -219,7 +219,7 @@ def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [evil]}))
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
     server = serve(tmp_path)
-    for query in ("", "q=zoos&why=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
+    for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
         status, text = server.respond(query)
         assert status == 200
         assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
@@ -227,14 +227,14 @@ def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
-def test_a_port_that_is_taken(server: SearchServer, serve: Serve) -> None:
+def test_port_in_use_raises(server: SearchServer, serve: Serve) -> None:
     command = [sys.executable, "-m", "submission", "search", "--serve", str(server.server_port), "--system", "bm25"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, "cannot listen on port (Address already in use)" in done.stderr) == (2, True)
 
 
 @pytest.mark.slow
-def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
+def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     command = [str(ROOT / "run.sh"), "search", "--serve", "0", "--system", "bm25"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -242,7 +242,7 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         assert process.stdout is not None
         port = int(process.stdout.readline().strip().rstrip("/").rpartition(":")[2])
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", address(system="bm25"))
+        connection.request("GET", build_url(system="bm25"))
         assert b"<article" in connection.getresponse().read()
         connection.close()
         process.terminate()
@@ -255,9 +255,9 @@ def test_the_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_a_browser_shows_it(server: SearchServer, tmp_path: Path) -> None:
+def test_browser_shows_the_page(server: SearchServer, tmp_path: Path) -> None:
     picture = tmp_path / "page.png"
-    page = server.url.rstrip("/") + address(f"{QUESTION} {EVIL}", system=["dirichlet", "bm25"])
+    page = server.url.rstrip("/") + build_url(f"{QUERY} {EVIL}", system=["dirichlet", "bm25"])
     dom = _browse(page, tmp_path, "--dump-dom")
     assert "pwned" not in dom.split("</title>")[0].replace(EVIL.replace("<", "&lt;").replace(">", "&gt;"), "")
     assert dom.count("<article") == 10

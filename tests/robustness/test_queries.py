@@ -63,7 +63,7 @@ def server(searcher: Searcher) -> Iterator[SearchServer]:
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: ascii(query)[1:25])
 def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
-    status, page = server.respond("q=" + quote(query, errors="surrogatepass") + "&why=bm25 x&system=bm25&system=dirichlet_rm3")
+    status, page = server.respond("q=" + quote(query, errors="surrogatepass") + "&explain=bm25 x&system=bm25&system=dirichlet_rm3")
     parsed = ParsedPage(page)
     assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
     assert parsed.elements.count("title") == 1
@@ -82,7 +82,7 @@ def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, serv
             assert not set(text) & {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
             assert coloured or "\x1b" not in text
     line = to_json(results)
-    assert (line.isascii(), line.count("\n"), json.loads(line)["question"]) == (True, 1, results.query)
+    assert (line.isascii(), line.count("\n"), json.loads(line)["query"]) == (True, 1, results.query)
     page.encode()
 
 

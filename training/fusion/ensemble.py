@@ -60,7 +60,7 @@ def fit_ensemble(
     stage = system.stage
     if not isinstance(stage, EnsembleStage):
         raise UsageError(f"{system.name} is not an ensemble: it has no members")
-    missing = [name for name in system.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
+    missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
     if missing:
         names = ", ".join(missing)
         raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; train with `python -m training fit`")

@@ -62,7 +62,7 @@ class FusionEvaluation:
 
     def labelled_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
         """Label the pool of a feature subset's members."""
-        pool = self.stage.pool(self.execution, self._zero_weights(features))
+        pool = self.stage.build_pool(self.execution, self._zero_weights(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
@@ -149,10 +149,10 @@ class FusionEvaluation:
     def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
         """Load or compute the feature table `qid docno FEATURE...`; return its cache key and the table."""
         model = self._zero_weights(features)
-        pairs, names = self.stage.pool(self.execution, model), list(model.weights)
+        pairs, names = self.stage.build_pool(self.execution, model), list(model.weights)
 
         def compute() -> np.ndarray:
-            return self.stage.features(self.execution, model, pairs)[names].to_numpy(float)
+            return self.stage.compute_features(self.execution, model, pairs)[names].to_numpy(float)
 
         member_keys = map(self.execution.compute_cache_key, self.stage.dependencies())
         key = sha256("\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()).hexdigest()

@@ -17,7 +17,7 @@ from submission.fusion.linear import LinearFusion
 from submission.storage.atomic_files import create_directory
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.hashing import hash_named_files
-from submission.systems.catalogue import FUSION_CANDIDATES, find_missing_checkpoints
+from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
 from training import cards
@@ -138,7 +138,7 @@ def _result_tables(
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
     """Drop candidate members whose checkpoints are missing."""
     unavailable = {
-        name: absent for name in recipe.candidates if (absent := find_missing_checkpoints(FUSION_CANDIDATES[name], checkpoints))
+        name: absent for name in recipe.candidates if (absent := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
     }
     for name, absent in unavailable.items():
         log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(absent))

@@ -15,7 +15,7 @@ from submission.errors import UsageError, abbreviate, suggest
 from submission.fusion.linear import LENGTH_FEATURE, UPPER_BOUND, LengthFeature, LinearFusion, LinearMember
 from submission.rankings import MAX_DEPTH
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from submission.systems.fusion import MadeWith
+from submission.systems.fusion import MemberCheckpoints
 from training.paths import FUSIONS
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
@@ -61,7 +61,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fit: FitSettings = FitSettings()
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # further learners, on the same folds
 
-    def build_model(self, fingerprints: MadeWith, weights: Mapping[str, float], intercept: float) -> LinearFusion:
+    def build_model(self, fingerprints: MemberCheckpoints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
         """Build the model of the features with a weight, sorted by name. Raises ValueError: no member adds documents."""
         rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(

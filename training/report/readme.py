@@ -56,7 +56,9 @@ def replace_section(readme: Path, name: str, content: str) -> None:
 
 def tira_commands(checkpoints: Path) -> str:
     """List TIRA's command of every system with checkpoints."""
-    available = [name for name, system in SYSTEMS.items() if not system.find_missing_checkpoints(CheckpointStore(checkpoints))]
+    available = [
+        name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
+    ]
     lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in available]
     return "\n".join(["```", *lines, "```"]) + "\n"
 

@@ -10,7 +10,7 @@ import pytest
 from submission.data.dataset import Dataset
 from submission.errors import InputError
 from submission.search.corpus import Corpus
-from submission.search.query import build_topic
+from submission.search.inputs import build_topics
 from submission.search.query_execution import QueryInput
 from tests.conftest import SAMPLE
 
@@ -47,7 +47,7 @@ def test_topics_are_optional(tmp_path: Path) -> None:
 
 def test_queries_change_the_fingerprint_only() -> None:
     corpus = Corpus.from_directory(SAMPLE)
-    inputs = [QueryInput(corpus, build_topic(query)) for query in ("zoos", "zoo s", "golf")]
+    inputs = [QueryInput(corpus, build_topics(query)) for query in ("zoos", "zoo s", "golf")]
     assert len({source.fingerprint for source in inputs}) == 3
     assert {source.corpus_fingerprint for source in inputs} == {corpus.corpus_fingerprint}
     assert corpus.fingerprint == corpus.corpus_fingerprint

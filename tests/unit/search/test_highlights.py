@@ -17,27 +17,25 @@ DOCNO = "S89c1bfbf-A23fa7870"
 
 def texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
     [premise] = execution.documents.read_texts({docno})["premise"]
-    return [(premise[shade.start : shade.end], shade.label) for shade in highlights]
+    return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
 def test_targer_highlights_the_indexed_claims_and_premises(make_execution: Execute) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["targer_dirichlet"].stage
     pairs = texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
     assert ("home has been turned into farmland", "premise") in pairs
-    assert any(text.startswith("Fixing bad zoos through licensing") and kind == "claim" for text, kind in pairs)
+    assert any(text.startswith("Fixing bad zoos through licensing") and label == "claim" for text, label in pairs)
     single_topic = make_execution(SAMPLE, qid="1")
-    pieces = [
-        (piece.text, piece.component) for piece in stage.explain(single_topic, "1", DOCNO).component_spans if piece.component
-    ]
-    assert [pair for pair in pieces if pair in pairs] == pairs  # except those of the conclusion
+    spans = [(span.text, span.component) for span in stage.explain(single_topic, "1", DOCNO).component_spans if span.component]
+    assert [pair for pair in spans if pair in pairs] == pairs  # except those of the conclusion
 
 
 @pytest.mark.slow
 def test_deepct_highlights_words_by_weight_except_urls(make_execution: Execute, tmp_path: Path) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
-    assert {kind for _, kind in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
-    heaviest = {text.lower() for text, kind in pairs if kind == f"weight-{WEIGHT_LEVELS}"}
+    assert {label for _, label in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
+    heaviest = {text.lower() for text, label in pairs if label == f"weight-{WEIGHT_LEVELS}"}
     assert heaviest
     assert heaviest <= {"zoo", "captivity", "elephant", "tiger", "sanctuaries", "conservation", "freedom"}
     assert not any("example" in text for text, _ in pairs)  # part of a URL
@@ -65,7 +63,7 @@ def test_highlights_of_the_conclusion_are_omitted(make_execution: Execute, make_
     )
     execution = make_execution(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
-    pieces = [piece.text for piece in stage.explain(execution, "1", "a").component_spans if piece.component]
-    assert pieces[0] == "zoos should be closed by the government"
-    assert len(pieces) == 3
-    assert [text for text, _ in texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == pieces[1:]
+    spans = [span.text for span in stage.explain(execution, "1", "a").component_spans if span.component]
+    assert spans[0] == "zoos should be closed by the government"
+    assert len(spans) == 3
+    assert [text for text, _ in texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == spans[1:]

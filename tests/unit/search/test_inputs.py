@@ -15,14 +15,14 @@ from tests.conftest import PREMISE
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
-def test_texts_are_numbered_as_conclusion_and_premise() -> None:
+def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
     expected = pd.DataFrame({"docno": ["1", "2", "3"], "conclusion": TEXTS, "premise": TEXTS}, dtype=object)
     pd.testing.assert_frame_equal(build_corpus(TEXTS).documents, expected)
     pd.testing.assert_frame_equal(build_topics(["a?", " b "]), pd.DataFrame({"qid": ["1", "2"], "query": ["a?", "b"]}))
     pd.testing.assert_frame_equal(build_topics("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
 
 
-def test_frames_with_more_columns_and_another_index() -> None:
+def test_frames_may_have_other_columns_and_indexes() -> None:
     frame = pd.DataFrame({"x": [1, 2], "premise": TEXTS[:2], "docno": ["b", "a"], "conclusion": ["c", "d"]}, index=[7, 9])
     assert build_corpus(frame).documents.to_dict("list") == {
         "docno": ["b", "a"],
@@ -35,10 +35,10 @@ def test_frames_with_more_columns_and_another_index() -> None:
     }
 
 
-def test_fingerprint_covers_all_texts() -> None:
+def test_corpus_fingerprint_covers_all_texts() -> None:
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
-    prints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
-    assert len(prints) == 4
+    fingerprints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
+    assert len(fingerprints) == 4
     assert build_corpus(frame.copy()).corpus_fingerprint == build_corpus(frame).corpus_fingerprint
 
 
@@ -62,16 +62,16 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("questions", "error", "message"),
+    ("queries", "error", "message"),
     [
         ("", UsageError, "empty query; enter at least one word"),
         (["a", 7], InputError, "queries: query of 2 is 7; expected a string"),
         (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "queries: missing column query; expected qid, query"),
     ],
 )
-def test_invalid_queries_raise(questions: Any, error: type[Exception], message: str) -> None:
+def test_invalid_queries_raise(queries: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
-        build_topics(questions)
+        build_topics(queries)
 
 
 def test_search_texts() -> None:
@@ -88,7 +88,7 @@ def test_no_queries_give_no_hits_and_load_no_checkpoint(tmp_path: Path) -> None:
     assert index.closed
 
 
-def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
+def test_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     index = load_system("bm25_arguments").index(TEXTS, tmp_path / "work")
     first = index.search("zoos", depth=1)
     assert first["docno"].tolist() == ["1"]
@@ -97,8 +97,8 @@ def test_an_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match="in use by another process"):
         load_system("dirichlet").index(TEXTS, tmp_path / "work")
     index.close()
-    with load_system("bm25_arguments").index(TEXTS, tmp_path / "work") as again:
-        pd.testing.assert_frame_equal(again.search("zoos", depth=1), first)
+    with load_system("bm25_arguments").index(TEXTS, tmp_path / "work") as reopened:
+        pd.testing.assert_frame_equal(reopened.search("zoos", depth=1), first)
 
 
 def test_only_short_premises_and_unknown_systems_raise() -> None:

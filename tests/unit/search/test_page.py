@@ -18,24 +18,24 @@ SITE, PARAMS = SiteSettings("sample", ["bm25"], ["zoos?"]), PageParams("zoos?", 
 
 def make_hit(text: str, stance: str) -> Hit:
     snippet = Snippet(Span(len(text) // 4, len(text)), [Span(0, len(text) // 3)])
-    shades = [Highlight(len(text) // 3, len(text) // 2, "claim")]
-    explained = ScoreExplanation(1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")])
-    return Hit(1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, shades, explained)
+    highlights = [Highlight(len(text) // 3, len(text) // 2, "claim")]
+    explanation = ScoreExplanation(1.0, text, [ExplanationRow(1.0, text, text), ExplanationRow(0.0, "zero")])
+    return Hit(1, 1.0, text, ArgumentMetadata(stance, text), text, text, snippet, highlights, explanation)
 
 
-def page_of(text: str) -> str:
+def render_text(text: str) -> str:
     failed = SystemResults("gru", error=CheckpointError(text))
     hits = [make_hit(text, "PRO"), make_hit(text, "")]
     params = PageParams(text, ("bm25", "gru"), explained=(f"bm25 {text}",))
     return render_results(SITE, params, SearchResults(text, [SystemResults("bm25", hits, 2), failed], 0.1), 2)
 
 
-EXPECTED = ParsedPage(page_of("zoos are cruel")).elements
+EXPECTED = ParsedPage(render_text("zoos are cruel")).elements
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=8))
 def test_no_text_adds_an_element(text: str) -> None:
-    page = ParsedPage(page_of(text))
+    page = ParsedPage(render_text(text))
     assert set(page.elements) <= {*EXPECTED}
     assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == [1, 1, 1, 2]
     assert all(character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text)
@@ -44,12 +44,12 @@ def test_no_text_adds_an_element(text: str) -> None:
 def test_texts_are_escaped_in_attributes() -> None:
     text = "\"><script>'&"
     for page in (
-        page_of(text),
+        render_text(text),
         render_error(SITE, PageParams(text), text),
         render_home(SiteSettings(text, ["bm25"], [text]), PARAMS),
     ):
         assert "<script" not in page
-    assert 'value="&#34;&gt;&lt;script&gt;&#39;&amp;"' in page_of(text)
+    assert 'value="&#34;&gt;&lt;script&gt;&#39;&amp;"' in render_text(text)
 
 
 def test_premises_are_split_at_matches_and_highlights() -> None:

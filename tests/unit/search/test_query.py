@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from submission.data.topics import read_topics
 from submission.errors import UsageError
-from submission.search.query import MAX_CHARACTERS, clean_query
+from submission.search.inputs import MAX_CHARACTERS, clean_query
 
 
 @pytest.mark.parametrize(

@@ -18,57 +18,57 @@ from submission.systems.catalogue import get_system
 from submission.systems.checkpoint_store import CheckpointStore
 from tests.conftest import SAMPLE
 
-QUESTIONS = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "gambling", "voting", "advertising")]
+QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "gambling", "voting", "advertising")]
 
 
-def searcher(work: Path | None = None) -> Searcher:
-    return Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU, work)
+def make_searcher() -> Searcher:
+    return Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU)
 
 
 def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with searcher() as opened:
+    with make_searcher() as searcher:
         for index in range(3 * CACHED_QUERIES):
-            opened.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
-            assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # and that of the indexes
+            searcher.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
+            assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # and the directory of the indexes
     assert list(tmp_path.iterdir()) == []
 
 
 def test_recent_queries_are_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
-    with searcher() as opened:
-        first = opened.search(QUESTIONS[0], [get_system("bm25_rm3")], SearchOptions())
-        monkeypatch.setattr("submission.systems.lexical.searched", None)
-        again = opened.search(QUESTIONS[0], [get_system("bm25_rm3")], SearchOptions(10, lambda system, docno: True))
+    with make_searcher() as searcher:
+        first = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions())
+        monkeypatch.setattr("submission.systems.lexical.search_all", None)
+        again = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions(10, lambda system, docno: True))
         assert [hit.docno for hit in again.systems[0].hits[:5]] == [hit.docno for hit in first.systems[0].hits]
         with pytest.raises(TypeError):
-            opened.search(QUESTIONS[1], [get_system("bm25_rm3")], SearchOptions())
+            searcher.search(QUERIES[1], [get_system("bm25_rm3")], SearchOptions())
 
 
 def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask, running = Searcher.search, []
+    search, running = Searcher.search, []
 
-    def alone_ask(*arguments: Any) -> SearchResults:
+    def search_alone(*arguments: Any) -> SearchResults:
         running.append(arguments)
         time.sleep(0.01)
         assert len(running) == 1
         try:
-            return ask(*arguments)
+            return search(*arguments)
         finally:
             running.clear()
 
-    monkeypatch.setattr(Searcher, "search", alone_ask)
-    with searcher() as opened, SearchServer(opened, [get_system("dirichlet")], 5, 0) as server:
-        queries = [f"q={question}" for question in QUESTIONS]
-        alone = [server.respond(query)[1].partition(" s</p>")[2] for query in queries]
+    monkeypatch.setattr(Searcher, "search", search_alone)
+    with make_searcher() as searcher, SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server:
+        queries = [f"q={query}" for query in QUERIES]
+        expected = [server.respond(query)[1].partition(" s</p>")[2] for query in queries]
         with ThreadPoolExecutor(6) as pool:
-            together = list(pool.map(server.respond, queries * 5))
-    assert [text.partition(" s</p>")[2] for _, text in together] == alone * 5
-    assert len(set(alone)) == len(QUESTIONS)
+            pages = list(pool.map(server.respond, queries * 5))
+    assert [text.partition(" s</p>")[2] for _, text in pages] == expected * 5
+    assert len(set(expected)) == len(QUERIES)
 
 
 def test_a_snippet_has_a_match_if_its_premise_has() -> None:
-    with searcher() as opened:
-        [results] = opened.search("Should zoos be abolished?", [get_system("dirichlet")], SearchOptions(20)).systems
+    with make_searcher() as searcher:
+        [results] = searcher.search("Should zoos be abolished?", [get_system("dirichlet")], SearchOptions(20)).systems
     for hit in results.hits:
         matches = {hit.premise[slice(*match)].lower() for match in hit.snippet.matches}
         assert matches <= {"zoos", "abolished"}

@@ -24,7 +24,7 @@ def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOIN
     return [system.name for system in systems], message
 
 
-def test_named_systems_once_each() -> None:
+def test_named_systems_are_selected_once() -> None:
     assert select(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
 
 
@@ -37,10 +37,10 @@ def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
     assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
 
 
-def test_default_lexical_system_is_best_by_the_headline_measure() -> None:
+def test_default_lexical_system_is_best_by_headline_measure() -> None:
     rows = pd.read_csv(SYSTEM_MEANS)
     means = rows[(rows["measure"] == HEADLINE_MEASURES[0]) & (rows["topic_set"] == ALL_TOPICS)].set_index("run")["mean"]
-    by_words = [
+    names = [
         name for name, system in SYSTEMS.items() if isinstance(system.stage, LexicalStage) and system.stage.enrichment is None
     ]
-    assert max(by_words, key=lambda name: means[f"aragorn-{name}"]) == DEFAULT_LEXICAL_SYSTEM
+    assert max(names, key=lambda name: means[f"aragorn-{name}"]) == DEFAULT_LEXICAL_SYSTEM

@@ -20,14 +20,14 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def make_hit(premise: str, conclusion: str = "zoos", explained: ScoreExplanation | None = None) -> Hit:
+def make_hit(premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None) -> Hit:
     """Create a hit whose snippet is the whole premise and every second word a match."""
     matches = [Span(*match.span()) for match in compile_term_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
-    return Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explained)
+    return Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explanation)
 
 
-def rendered(*systems: SystemResults, width: int = 100, coloured: bool = False) -> str:
+def render_systems(*systems: SystemResults, width: int = 100, coloured: bool = False) -> str:
     console = Console(
         file=StringIO(), width=width, force_terminal=coloured, color_system="standard" if coloured else None,
         markup=False, highlight=False, emoji=False, _environ={},
@@ -59,7 +59,7 @@ def test_markup_in_texts_is_not_interpreted() -> None:
         SystemResults("[b]bm25[/b]", [make_hit(premise, conclusion)], 1),
         SystemResults("gru", error=CheckpointError("[/x]")),
     )
-    text = rendered(*systems, width=200)
+    text = render_systems(*systems, width=200)
     assert "[red]zoos[/red] [/]" in text
     assert "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*" in text
     assert "failed: [/x]" in text
@@ -68,20 +68,22 @@ def test_markup_in_texts_is_not_interpreted() -> None:
 
 def test_matches_are_highlighted() -> None:
     system = SystemResults("bm25", [make_hit("Zoos are cruel.")], 1)
-    assert "*Zoos* are *cruel*." in rendered(system)
-    assert "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m." in rendered(system, coloured=True)
+    assert "*Zoos* are *cruel*." in render_systems(system)
+    assert "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m." in render_systems(system, coloured=True)
 
 
 def test_the_largest_contributions_are_shown() -> None:
     rows = [ExplanationRow(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
-    text = rendered(SystemResults("bm25", [make_hit("zoos", explained=ScoreExplanation(8.0, "the sum", rows))], 1), width=200)
+    text = render_systems(
+        SystemResults("bm25", [make_hit("zoos", explanation=ScoreExplanation(8.0, "the sum", rows))], 1), width=200
+    )
     assert "contributions: term-7 -7.000, term5 +5.000, term4 +4.000, term3 +3.000, term2 +2.000, 1 more +1.000" in text
 
 
 @given(st.text(max_size=200), st.booleans(), st.integers(20, 40), st.integers(1, 2))
-def test_no_line_is_too_wide_and_no_text_is_lost(text: str, coloured: bool, width: int, system_count: int) -> None:
+def test_lines_fit_the_width_and_keep_all_text(text: str, coloured: bool, width: int, system_count: int) -> None:
     systems = [SystemResults("bm25", [make_hit(text)], 1)] * system_count
-    lines = [ESCAPES.sub("", line) for line in rendered(*systems, width=width, coloured=coloured).split("\n")]
+    lines = [ESCAPES.sub("", line) for line in render_systems(*systems, width=width, coloured=coloured).split("\n")]
     assert all(cell_len(line) <= width for line in lines)
     assert all(character.isprintable() or character in "\u200c\u200d" for line in lines for character in line)
     hit = lines[lines.index("  1  PRO  1.5000") + 2 :]  # below the conclusion
