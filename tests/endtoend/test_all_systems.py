@@ -130,7 +130,12 @@ def test_cached_shards_and_indexes_are_reused(
 ) -> None:
     flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
-    for function in ("rankings.encode_rankings", "systems.neural.score_documents", "retrieval.latent._build", "data.args_me._to_frame"):
+    for function in (
+        "rankings.encode_rankings",
+        "systems.neural.score_documents",
+        "retrieval.latent._build",
+        "data.args_me._to_frame",
+    ):
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
     assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")

@@ -63,7 +63,9 @@ def server(searcher: Searcher) -> Iterator[SearchServer]:
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: ascii(query)[1:25])
 def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
-    status, page = server.respond("q=" + quote(query, errors="surrogatepass") + "&explain=bm25 x&system=bm25&system=dirichlet_rm3")
+    status, page = server.respond(
+        "q=" + quote(query, errors="surrogatepass") + "&explain=bm25 x&system=bm25&system=dirichlet_rm3"
+    )
     parsed = ParsedPage(page)
     assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
     assert parsed.elements.count("title") == 1

@@ -90,7 +90,7 @@ def test_kill_before_the_run_is_written(tmp_path: Path, monkeypatch: pytest.Monk
         if file.name == FINGERPRINT_FILE:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("submission.storage.artifact_store.write_whole", killed)
+    monkeypatch.setattr("submission.storage.artifact_store.write_atomic", killed)
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path)
     monkeypatch.undo()
