@@ -213,8 +213,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Prepare pairs and 20-dimensional word vectors of `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
-    assert run_training(["prepare", "pairs", "-i", str(corpus), "--work", str(work)]) == 0
-    assert run_training(["prepare", "vectors", "--work", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
+    assert run_training(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work)]) == 0
+    assert run_training(["prepare", "vectors", "--work-dir", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
     return work
 
 
@@ -323,7 +323,7 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    flags = ["--work", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / "ensemble")]
+    flags = ["--work-dir", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / "ensemble")]
     flags += ["--device", "cpu"]
     assert run_training(["fuse", "ensemble", *flags]) == 0
     fusion = SYSTEMS["fusion"].stage

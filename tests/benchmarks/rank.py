@@ -109,7 +109,9 @@ def _corpus_gigabytes(directory: Path) -> float:
 
 def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> Execution:
     """Run `rank` as run.sh does."""
-    flags = [flag for system in systems for flag in ("--system", system)] + (["--work", str(cache_dir)] if cache_dir else [])
+    flags = [flag for system in systems for flag in ("--system", system)] + (
+        ["--cache-dir", str(cache_dir)] if cache_dir else []
+    )
     flags += ["--device", "cpu", "--precision", precision]
     process = run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags)
     stages = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]["seconds per stage"]

@@ -166,7 +166,7 @@ def test_finished_results_are_reused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    flags = ["--system", name, "--work", str(tmp_path / "work")]
+    flags = ["--system", name, "--cache-dir", str(tmp_path / "work")]
     assert rank_all("first", *flags) == 0
     for function in (
         "lists.dumps",

@@ -73,7 +73,7 @@ def test_rank_writes_all_runs_in_any_order_of_arguments(
     assert set(file_contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
     assert (tmp_path / "alone" / name).read_bytes() == (out / name).read_bytes()
 
-    assert training(["analyse", str(out)]) == 0
+    assert training(["overlap", str(out)]) == 0
     tables = {"jaccard.csv", "jaccard.png", "spearman.csv", "spearman.png", "spearman-topics.csv"}
     assert set(file_contents(out / "analysis")) == tables
     jaccard = pd.read_csv(out / "analysis" / "jaccard.csv", index_col=0)
@@ -112,7 +112,7 @@ def test_ensemble_names_all_missing_networks(
 ) -> None:
     shutil.copytree(all_checkpoints_dir / "knrm", tmp_path / "some" / "knrm")
     missing = "no checkpoint of gru, drmm, conv_knrm, vanilla_bert, cedr_drmm, cedr_knrm, snrm;"
-    assert_fails(4, missing, "fuse", "ensemble", "--work", prepared_work_dir, "--checkpoints", tmp_path / "some")
+    assert_fails(4, missing, "fuse", "ensemble", "--work-dir", prepared_work_dir, "--checkpoints", tmp_path / "some")
 
 
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch)
 def test_cached_shards_and_indexes_are_reused(
     rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoints_copy: Path
 ) -> None:
-    flags = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
+    flags = ["--cache-dir", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     assert rank_all("first", *flags) == 0
     for function in (
         "rankings.encode_rankings",
@@ -148,7 +148,7 @@ def test_cached_shards_and_indexes_are_reused(
 def test_cache_directory_is_locked_and_separates_inputs(
     rank_all: RankAll, corpus_with_topics: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    work = ["--work", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
+    work = ["--cache-dir", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     with CacheDirectory(tmp_path / "work", tmp_path):
         assert rank_all("first", *work) == 5
     assert "in use by another process" in capsys.readouterr().err
@@ -197,7 +197,7 @@ def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoint
 
     def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
         """Signal a process shortly after it wrote a number of files; return its exit code, negative for a signal."""
-        directories = f"-i {topics} -o {tmp_path / output} --work {tmp_path / output}-work --checkpoints {all_checkpoints}"
+        directories = f"-i {topics} -o {tmp_path / output} --cache-dir {tmp_path / output}-work --checkpoints {all_checkpoints}"
         print(f"rank {directories} --device cpu", file=server.stdin, flush=True)
         child = int(server.stdout.readline())
         if until is not None:
@@ -231,7 +231,7 @@ def test_full_disk_raises_and_run_resumes(
     codes, finished = [], [set[str]()]
     for kilobytes in (100, 400, 1600, 100_000):
         work = small_disk(kilobytes) / "work"
-        codes.append(rank_all("out", "--work", str(work)))
+        codes.append(rank_all("out", "--cache-dir", str(work)))
         if codes[-1]:
             error = capsys.readouterr().err.splitlines()[-1]
             assert "cannot be written" in error

@@ -49,7 +49,8 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
 
     def run(ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> Path:
         assert (
-            main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work", str(work_dir), "--device", "cpu"]) == 0
+            main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work-dir", str(work_dir), "--device", "cpu"])
+            == 0
         )
         return work_dir / "checkpoints" / ranker
 
@@ -77,7 +78,7 @@ def test_fit_and_rank_in_both_precisions_with_separate_caches(
         assert submission(["rank", *flags, "-o", str(tmp_path / output), *more]) == 0
         return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
 
-    work = ("--work", str(tmp_path / "kept"))
+    work = ("--cache-dir", str(tmp_path / "kept"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
     everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # so few conclusions are all near
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
@@ -124,7 +125,7 @@ def test_frozen_layers_have_no_dropout() -> None:
 
 def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
-    fit, text = ["fit", str(file), "--work", str(work_dir), "--device", "cpu"], file.read_text()
+    fit, text = ["fit", str(file), "--work-dir", str(work_dir), "--device", "cpu"], file.read_text()
     assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
     file.write_text(text.replace("epochs = 1", "epochs = 0"))
     assert main(fit) == 0
@@ -149,7 +150,7 @@ def test_cedr_initialises_from_a_trained_encoder(
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", more='init_from = "knrm"')
-    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
+    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work-dir", work_dir)
 
 
 def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
@@ -159,7 +160,7 @@ def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp
         PretrainedEncoder(encoder.name).get_encoder_config(-1)
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")
-    assert_fails(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work", work_dir)
+    assert_fails(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work-dir", work_dir)
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
 

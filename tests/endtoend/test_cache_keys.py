@@ -39,7 +39,7 @@ class CachedRun:
         """Rank into a directory and return the computed artifacts and the keys of the runs."""
         before = {path.name for path in self.work.glob("*")}
         directory = self.work.parent / output
-        assert main([*self.command, "-o", str(directory), "--work", str(self.work)]) == 0
+        assert main([*self.command, "-o", str(directory), "--cache-dir", str(self.work)]) == 0
         record = json.loads((directory / "fingerprint.json").read_text())
         computed = {path.name.rpartition("-")[0] for path in self.work.glob("*") if path.name not in before}
         return computed, {name: file["key"] for name, file in record["files"].items()}

@@ -68,7 +68,7 @@ NEW = ["longest", "snrm_knrm", "both"]
 def test_custom_system_in_all_commands(
     rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
 ) -> None:
-    flags = ["--depth", "1000", "--work", str(tmp_path / "work")]
+    flags = ["--depth", "1000", "--cache-dir", str(tmp_path / "work")]
     assert rank_all("out", *flags) == 0
     runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
     assert len(runs) == len(SYSTEMS)
@@ -97,7 +97,7 @@ def test_custom_system_in_all_commands(
         run = f"aragorn-{name}.txt"
         assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
         (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
-        explain_flags = ["--system", name, "--topic", qid, "--document", docno]
+        explain_flags = ["--system", name, "--qid", qid, "--docno", docno]
         assert main(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *explain_flags]) == 0
         [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)

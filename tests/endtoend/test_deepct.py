@@ -63,7 +63,7 @@ def discussions(corpus: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def work_dir(discussions: Path, tmp_path: Path) -> Path:
-    assert main(["prepare", "passages", "-i", str(discussions), "--work", str(tmp_path / "work")]) == 0
+    assert main(["prepare", "passages", "-i", str(discussions), "--work-dir", str(tmp_path / "work")]) == 0
     return tmp_path / "work"
 
 
@@ -73,7 +73,7 @@ def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
 
     def run(old: str = "", new: str = "", name: str = "mine") -> Path:
         (tmp_path / f"{name}.toml").write_text(RECIPE.replace(old, new))
-        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work", str(work_dir), "--device", "cpu"]) == 0
+        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work-dir", str(work_dir), "--device", "cpu"]) == 0
         return work_dir / "checkpoints" / name
 
     return run
@@ -91,7 +91,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
     pooled = ["a3", *(f"elsewhere{n}" for n in range(2, 51)), "a1"]  # a1 is below the pool depth
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1)))
-    flags = ["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "work")]
+    flags = ["prepare", "passages", "-i", str(directory), "--work-dir", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
     table = pd.read_parquet(tmp_path / "work" / "passages" / "passages.parquet")
     assert table[["docno", "number"]].to_numpy().tolist() == [["a1", 1], ["a1", 2], ["a2", 1], ["a2", 2], ["a3", 1]]
@@ -113,7 +113,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     assert main(flags) == 5
     assert "contains files made from another qrels and runs" in capsys.readouterr().err
     assert main([*flags, "--overwrite"]) == 0
-    assert main(["prepare", "passages", "-i", str(directory), "--work", str(tmp_path / "again")]) == 0
+    assert main(["prepare", "passages", "-i", str(directory), "--work-dir", str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == file_contents(tmp_path / "work")
 
 
@@ -144,7 +144,7 @@ def test_fit_on_a_sample_resumes_and_is_reproduced(
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["log"][-1]["step"] == 3  # one epoch of 40 passages
-    flags = ["-i", str(discussions), "--work", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
+    flags = ["-i", str(discussions), "--work-dir", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
     capsys.readouterr()
     assert main(["reproduce", str(tmp_path / "mine.toml"), *flags, "--device", "cpu"]) == 0
     out = capsys.readouterr().out
@@ -153,7 +153,7 @@ def test_fit_on_a_sample_resumes_and_is_reproduced(
 
 
 def test_fit_requires_the_document_set(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    command = ["fit", tmp_path / "mine.toml", "--work", work_dir, "--device", "cpu"]
+    command = ["fit", tmp_path / "mine.toml", "--work-dir", work_dir, "--device", "cpu"]
     for documents in ("unjudged", "unpooled"):
         (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
         assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
@@ -204,8 +204,8 @@ def test_arguments_without_weights_are_never_retrieved(
 def test_explain_lists_weights_by_passage(
     corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--work", str(tmp_path / "work")]
-    flags = ["--device", "cpu", "--system", "deepct_dirichlet", "--topic", "1", "--document", "a0-0"]
+    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--cache-dir", str(tmp_path / "work")]
+    flags = ["--device", "cpu", "--system", "deepct_dirichlet", "--qid", "1", "--docno", "a0-0"]
     assert submission(["explain", *paths, *flags]) == 0
     out = capsys.readouterr().out
     assert "weight of each word in passage 1\n" in out

@@ -49,8 +49,8 @@ def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
     """Return the command that prepares the teacher's scores."""
 
     def run(*flags: str) -> list[str]:
-        paths = ["-i", str(titled), "--work", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-        return ["prepare", "distilled", *paths, *SETTINGS, *flags]
+        paths = ["-i", str(titled), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+        return ["prepare", "distillation", *paths, *SETTINGS, *flags]
 
     return run
 
@@ -84,7 +84,7 @@ def test_network_learns_the_scores_of_the_fusion(
         patch.setattr(LearnedFusionStage, "search", None)
         assert main(prepare()) == 0  # a complete table is skipped
     assert file_contents(work_dir / "distilled") == before
-    fit = ["fit", write_recipe(RECIPE), "--work", str(work_dir), "--device", "cpu"]
+    fit = ["fit", write_recipe(RECIPE), "--work-dir", str(work_dir), "--device", "cpu"]
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics = json.loads((checkpoint / "metrics.json").read_text())
@@ -95,7 +95,7 @@ def test_network_learns_the_scores_of_the_fusion(
     assert "scored by fusion for debate titles" in (checkpoint / "README.md").read_text()
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
     assert file_contents(tmp_path / "again") == file_contents(checkpoint)
-    flags = ["--work", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
+    flags = ["--work-dir", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
     assert_fails(2, "run `prepare distillation` and `fit` again", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
 
@@ -149,6 +149,6 @@ def test_titles_with_equal_scores_are_skipped(
         for index, (conclusion, title) in enumerate(debates)
     ]
     directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
-    paths = ["-i", str(directory), "--work", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
-    assert main(["prepare", "distilled", *paths, "--system", "bm25", "--documents", "4"]) == 0
+    paths = ["-i", str(directory), "--work-dir", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
+    assert main(["prepare", "distillation", *paths, "--system", "bm25", "--documents", "4"]) == 0
     assert set(load_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

@@ -66,7 +66,7 @@ def compare(
     """Return the command of the study."""
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]
-    paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "table.csv"), "--work", str(tmp_path / "study")]
+    paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "table.csv"), "--work-dir", str(tmp_path / "study")]
     flags = ["--checkpoints", str(checkpoints), "--device", "cpu"]
     return ["study", "enrichments", "one", "two", *qrels, *models, *paths, *flags]
 
@@ -76,7 +76,7 @@ def test_interrupted_enrichment_resumes_to_the_same_bytes(
     name: str, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     def rank(output: str) -> int:
-        return rank_all(output, "--work", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
+        return rank_all(output, "--cache-dir", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
 
     monkeypatch.setattr(enrichment_module, "SHARD_SIZE", 64)
     with caplog.at_level(logging.INFO):
@@ -106,7 +106,7 @@ def test_tune_on_enriched_documents(
     corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
-    paths = ["-i", str(corpus_with_topics), "--work", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints)]
+    paths = ["-i", str(corpus_with_topics), "--work-dir", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints)]
     tables = {}
 
     def tune(name: str, enrichment: str) -> list[str]:

@@ -64,7 +64,7 @@ def report(directory: Path, checkpoints: Path, runs: str = "out", qrels: str = "
 
 
 def explain(directory: Path, checkpoints: Path, system: str, topic: str, document: str) -> int:
-    flags = ["--system", system, "--topic", topic, "--document", document, "--device", "cpu"]
+    flags = ["--system", system, "--qid", topic, "--docno", document, "--device", "cpu"]
     return submission(["explain", *path_flags(directory, checkpoints), *flags])
 
 

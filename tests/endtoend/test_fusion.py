@@ -72,8 +72,8 @@ def run(lexical: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Comma
     def fused(text: str = RECIPE, output: str = "checkpoints/mine", *flags: str) -> list[str]:
         (tmp_path / "mine.toml").write_text(text)
         command_flags = flags if "--qrels" in flags else (*flags, "--qrels", str(QRELS))
-        data = ["-i", str(SAMPLE), "--checkpoints", str(lexical), "--device", "cpu", "--work", str(tmp_path / "work")]
-        paths = ["-o", str(tmp_path / output), "--tables", str(tmp_path / f"{output}-tables")]
+        data = ["-i", str(SAMPLE), "--checkpoints", str(lexical), "--device", "cpu", "--work-dir", str(tmp_path / "work")]
+        paths = ["-o", str(tmp_path / output), "--results", str(tmp_path / f"{output}-tables")]
         return ["fuse", str(tmp_path / "mine.toml"), *data, *paths, *command_flags]
 
     return fused
@@ -143,7 +143,7 @@ def test_fusion_is_reproducible_after_interruption(
     assert count_colours((lexical / "mine" / "ablation.png").read_bytes()) > 20
     assert "in-sample" in (lexical / "mine" / "README.md").read_text()
     assert "dirichlet_rm3" in capsys.readouterr().out
-    system = ["explain", "-i", str(SAMPLE), "--system", "mine", "--topic", "1", "--document", "S89c1bfbf-A23fa7870"]
+    system = ["explain", "-i", str(SAMPLE), "--system", "mine", "--qid", "1", "--docno", "S89c1bfbf-A23fa7870"]
     assert submission([*system, "--checkpoints", str(lexical), "--device", "cpu"]) == 0
     assert "over the pool, weight" in capsys.readouterr().out
 

@@ -78,7 +78,7 @@ def tables(encoder: Path, tmp_path: Path) -> Path:
 
 
 def fit(work: Path) -> list[str]:
-    return ["fit", str(work.parent / "order.toml"), "--work", str(work), "--device", "cpu"]
+    return ["fit", str(work.parent / "order.toml"), "--work-dir", str(work), "--device", "cpu"]
 
 
 def test_fit_on_lists_resumes_on_the_same_tables_only(
@@ -124,7 +124,7 @@ def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog
 
     shutil.rmtree(data / ibm_argq.FOLDER)
     new, flags = tables.parent / "new", ["--checkpoints", str(tables / "checkpoints"), "--device", "cpu"]
-    command = ["reproduce", str(recipe), "-i", str(data), "--work", str(new), *flags]
+    command = ["reproduce", str(recipe), "-i", str(data), "--work-dir", str(new), *flags]
     assert main(command) == 0
     captured = capsys.readouterr()
     assert [line.split()[0] for line in captured.out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
@@ -198,7 +198,7 @@ def test_system_is_listed_and_explained(
     first = ("relevance  z-score of", "quality    z-score of", "[CLS]", "score change when one token")
     for rank, messages in ((2, first), (9, ("below the re-ranked documents",))):
         row = run[run["qid"] == "1"].iloc[rank]
-        flags = ["--system", "tfr_bert", "--topic", "1", "--document", row["docno"]]
+        flags = ["--system", "tfr_bert", "--qid", "1", "--docno", row["docno"]]
         assert submission(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *flags]) == 0
         out = capsys.readouterr().out
         [line] = [line for line in out.splitlines() if line.startswith("score ")]

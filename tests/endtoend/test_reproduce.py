@@ -25,8 +25,8 @@ def test_reproduce_from_the_corpus(
     caplog: Log,
 ) -> None:
     stored = tmp_path / "stored"
-    assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(stored / "mine")]) == 0
-    reproduce = ["reproduce", write_recipe(), "--checkpoints", str(stored), "--work"]
+    assert main(["fit", write_recipe(), "--work-dir", str(work_dir), "-o", str(stored / "mine")]) == 0
+    reproduce = ["reproduce", write_recipe(), "--checkpoints", str(stored), "--work-dir"]
     command = [*reproduce, str(tmp_path / "new"), "-i", str(corpus)]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -49,13 +49,22 @@ def test_reproduce_from_the_corpus(
 
 
 def test_the_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture) -> None:
-    flags = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    flags = [
+        "-i",
+        str(corpus),
+        "--work-dir",
+        str(tmp_path / "new"),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+    ]
     assert main(["reproduce", "ensemble", *flags]) == 0
     assert "OK" in capsys.readouterr().out
 
 
 def test_reproduce_without_checkpoint_fails(corpus: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    flags = ["-i", corpus, "--work", tmp_path, "--checkpoints", tmp_path]
+    flags = ["-i", corpus, "--work-dir", tmp_path, "--checkpoints", tmp_path]
     assert_fails(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
 
 

@@ -55,7 +55,7 @@ def test_scores_equal_those_of_rank(make_execution: Execute, tmp_path: Path) -> 
 
 
 def test_ranking_and_cache_are_those_of_rank(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = ["--work", str(tmp_path / "work"), *(flag for name in LEXICAL for flag in ("--system", name))]
+    flags = ["--cache-dir", str(tmp_path / "work"), *(flag for name in LEXICAL for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
     first = json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"]
     assert [results["system"] for results in first] == list(LEXICAL)
@@ -194,7 +194,7 @@ def _read_until(leader: int, end: str) -> str:
 @pytest.mark.slow
 def test_a_cached_index_is_fast(tmp_path: Path) -> None:
     """On the sample; a busy machine may take twice as long."""
-    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--work", str(tmp_path / "work"), QUERY]
+    command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--cache-dir", str(tmp_path / "work"), QUERY]
     subprocess.run(command, check=True, capture_output=True)
     start = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)

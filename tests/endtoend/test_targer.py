@@ -73,12 +73,12 @@ def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """Prepare a working directory with tagged documents and vectors, and a recipe."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
-    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
-    flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--written", "word2vec"]
-    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
+    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work-dir", str(work)]) == 0
+    flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]
+    assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
     (directory / "words.toml").write_text(LANGUAGE)
-    assert main(["fit", str(directory / "words.toml"), "--work", str(work), "--device", "cpu"]) == 0
+    assert main(["fit", str(directory / "words.toml"), "--work-dir", str(work), "--device", "cpu"]) == 0
     return work
 
 
@@ -90,7 +90,7 @@ def work(tables: Path, tmp_path: Path) -> Path:
 
 
 def fit(work: Path, *flags: str) -> int:
-    return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu", *flags])
+    return main(["fit", str(work.parent / "mine.toml"), "--work-dir", str(work), "--device", "cpu", *flags])
 
 
 def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
@@ -184,11 +184,11 @@ def test_invalid_tagging_recipes_fail(
 ) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
     output = tables / "checkpoints" / "refused"
-    assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work", tables, "-o", output, "--device", "cpu")
+    assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work-dir", tables, "-o", output, "--device", "cpu")
 
 
 def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails: AssertFails) -> None:
-    command = ["fit", work_dir.parent / "mine.toml", "--work", work_dir, "--device", "cpu"]
+    command = ["fit", work_dir.parent / "mine.toml", "--work-dir", work_dir, "--device", "cpu"]
     words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
     assert_fails(2, words, *command, "--vectors", work_dir / "vectors")
     (work_dir / "tagging" / "webd.parquet").unlink()
@@ -259,7 +259,7 @@ def test_explain_colours_claims_and_premises_on_a_terminal(
         "--system",
         "targer_dirichlet",
     ]
-    assert submission(["explain", *flags, "--topic", "1", "--document", "a0-0"]) == 0
+    assert submission(["explain", *flags, "--qid", "1", "--docno", "a0-0"]) == 0
     out = capsys.readouterr().out
     [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
@@ -286,7 +286,7 @@ def test_document_lengths_count_kept_components(
     flags = [
         "-i",
         str(corpus_with_topics),
-        "--work",
+        "--work-dir",
         str(tmp_path / "lengths"),
         "--checkpoints",
         str(checkpoints_copy),

@@ -82,7 +82,7 @@ def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.Monk
         text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
         (tmp_path / f"{ranker}.toml").write_text(f"{text}max_steps = {STEPS}\nvalidations_per_epoch = 100\n")
         shutil.copytree(work_dir, tmp_path / directory, dirs_exist_ok=True)
-        return ["fit", str(tmp_path / f"{ranker}.toml"), "--work", str(tmp_path / directory), "--device", "cpu"]
+        return ["fit", str(tmp_path / f"{ranker}.toml"), "--work-dir", str(tmp_path / directory), "--device", "cpu"]
 
     monkeypatch.setattr(training_loop, "plot", lambda *_: b"")
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -150,7 +150,7 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
-        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # what others read stays as it is
+        assert main(["prepare", "vectors", "--work-dir", str(work)]) == 5  # what others read stays as it is
         assert main(arguments) == 0
 
 
@@ -226,7 +226,7 @@ def test_unstartable_process_fails_only_its_recipe(
 @pytest.mark.slow
 def test_fit_all_jobs_are_fit_commands(work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails) -> None:
     monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
-    assert_fails(6, "failed or skipped: knrm", "fit", "--all", "--work", work_dir, "--device", "cpu")
+    assert_fails(6, "failed or skipped: knrm", "fit", "--all", "--work-dir", work_dir, "--device", "cpu")
     assert "network.dimensions is 300, but the word vectors have 20" in (work_dir / "fit" / "knrm.log").read_text()
 
 
@@ -251,5 +251,5 @@ def test_fit_all_names_missing_data(tmp_path: Path, job_log: Callable[[], list[s
 
 
 def test_fit_requires_one_recipe_argument(work_dir: Path, assert_fails: AssertFails) -> None:
-    assert_fails(2, "expected RECIPE or --all", "fit", "--work", work_dir)
-    assert_fails(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work", work_dir)
+    assert_fails(2, "expected RECIPE or --all", "fit", "--work-dir", work_dir)
+    assert_fails(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work-dir", work_dir)

@@ -47,7 +47,7 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 @pytest.fixture
 def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
     """Return the command that trains a recipe."""
-    return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work", str(work_dir), "--device", "cpu", *flags]
+    return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work-dir", str(work_dir), "--device", "cpu", *flags]
 
 
 def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) -> None:
@@ -81,7 +81,7 @@ def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) ->
 def test_prepare_the_sample_and_a_subset(tmp_path: Path) -> None:
     tables = []
     for flags in ([], ["--sample", "440"]):
-        assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work", str(tmp_path / f"{len(flags)}"), *flags]) == 0
+        assert main(["prepare", "pairs", "-i", str(SAMPLE), "--work-dir", str(tmp_path / f"{len(flags)}"), *flags]) == 0
         tables.append(json.loads((tmp_path / f"{len(flags)}" / "statistics.json").read_text()))
     assert (tables[0]["arguments"], tables[0]["validation queries"], tables[1]["arguments"]) == (461, 30, 440)
 
@@ -90,7 +90,7 @@ def test_prepare_is_incremental_and_rejects_other_settings(
     corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     first = {name: data for name, data in file_contents(prepared_work_dir).items() if "/" not in name}
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir"]
     assert main([*prepare, str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == first
     (work_dir / "train.words.parquet").unlink()
@@ -105,9 +105,9 @@ def test_prepare_is_incremental_and_rejects_other_settings(
 def test_prepare_does_not_depend_on_argument_order(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
-    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
+    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work-dir", str(tmp_path / "work")]) == 0
     for name, directory in (("sample", corpus), ("other sample", tmp_path)):
-        assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
+        assert main(["prepare", "pairs", "-i", str(directory), "--work-dir", str(tmp_path / name), "--sample", "500"]) == 0
     for first, shuffled in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
@@ -126,7 +126,7 @@ def test_training_on_hard_negatives(
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n')
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--unrelated", "dirichlet"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]
     assert main(prepare) == 0
     first = file_contents(work_dir)
     assert {name: first[name] for name in file_contents(prepared_work_dir)} == file_contents(
@@ -163,22 +163,22 @@ def test_training_on_hard_negatives(
     assert provenance["recipe"]["unrelated"] == "dirichlet"
     assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "manifest.json").read_text())["inputs"]
     stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
-    paths = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(stored)]
+    paths = ["-i", str(corpus), "--work-dir", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *paths]) == 0
     assert "weights: identical" in capsys.readouterr().out
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     assert_fails(3, "missing or built from other tables", *train)  # but of those that were there before
 
 
 def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
-    prepare, files = ["prepare", "vectors", "--work", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
+    prepare, files = ["prepare", "vectors", "--work-dir", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
     assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
     assert file_contents(tmp_path / "again") == file_contents(work_dir / "vectors")
     vocabulary, vectors = word_vectors.load_vectors(work_dir / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     for method in ("word2vec", "fasttext"):
-        written = [*prepare, "5", "--epochs", "1", "--written", method]
+        written = [*prepare, "5", "--epochs", "1", "--surface-tokens", method]
         assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
         assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
         files[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
@@ -200,14 +200,14 @@ def test_vectors_are_read_from_files(work_dir: Path, tmp_path: Path, assert_fail
         file, output = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
         table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
         flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(output)]
-        assert main(["prepare", "vectors", "--work", str(work_dir), *flags]) == 0
+        assert main(["prepare", "vectors", "--work-dir", str(work_dir), *flags]) == 0
         vocabulary, vectors = word_vectors.load_vectors(output)
         assert "never-in-there" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
         assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
     for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
-        assert_fails(3, words, "prepare", "vectors", "--work", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
+        assert_fails(3, words, "prepare", "vectors", "--work-dir", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
 
 TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
@@ -256,7 +256,7 @@ def test_custom_task(
 
 def test_trained_network_ranks_the_sample(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoints" / "knrm"
-    assert main(["fit", write_recipe(), "--work", str(work_dir), "-o", str(checkpoint)]) == 0
+    assert main(["fit", write_recipe(), "--work-dir", str(work_dir), "-o", str(checkpoint)]) == 0
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"]["MAP@20"] > 90
     assert metrics["BM25 over premises"]["MAP@20"] > 50
@@ -274,7 +274,7 @@ def test_trained_network_ranks_the_sample(work_dir: Path, write_recipe: Callable
 def test_killed_training_resumes_with_the_same_bytes(work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> None:
     uninterrupted = tmp_path / "whole"
     shutil.copytree(work_dir, uninterrupted)
-    command = [sys.executable, "-m", "training", "fit", write_recipe(), "--device", "cpu", "--work"]
+    command = [sys.executable, "-m", "training", "fit", write_recipe(), "--device", "cpu", "--work-dir"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     subprocess.run([*command, str(uninterrupted)], check=True, env=environment, cwd=tmp_path, capture_output=True)
     log = work_dir / "fit" / "mine" / "log.jsonl"
@@ -379,8 +379,8 @@ def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> N
 
 def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
     words = "run `python -m training prepare vectors --work-dir WORK`"
-    assert_fails(3, words, "fit", write_recipe(), "--work", tmp_path)
-    assert_fails(3, "training prepare", "prepare", "vectors", "--work", tmp_path)
+    assert_fails(3, words, "fit", write_recipe(), "--work-dir", tmp_path)
+    assert_fails(3, "training prepare", "prepare", "vectors", "--work-dir", tmp_path)
 
 
 def test_network_without_progress_fails(
@@ -399,7 +399,7 @@ def test_network_without_progress_fails(
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
-    assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work", str(tmp_path / "w")]) == 0
+    assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work-dir", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())
     assert (statistics["train arguments"], statistics["validation arguments"]) == (15192, 550)
     assert next(iter(statistics["most frequent conclusions"].items())) == ("gay marriage legal", 56)
@@ -456,4 +456,4 @@ def test_second_process_in_the_work_dir_fails(
     commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", write_recipe()], ["fuse", "ensemble"]]
     for command in (*commands, ["reproduce", "knrm", *source]):
         with lock_directory(work_dir):
-            assert_fails(5, f"{work_dir}: in use by another process", *command, "--work", work_dir)
+            assert_fails(5, f"{work_dir}: in use by another process", *command, "--work-dir", work_dir)

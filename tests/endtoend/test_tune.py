@@ -39,7 +39,7 @@ def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> C
 
     def command(output: str = "mine", files: list[Path] = qrels_files, *flags: str) -> list[str]:
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
-        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work", str(tmp_path / "tuning")]
+        paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work-dir", str(tmp_path / "tuning")]
         return ["tune", str(tmp_path / "mine.toml"), *qrels, *paths, *flags]
 
     return command

@@ -30,7 +30,7 @@ def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny_ranker(directory / "checkpoints", name, seed)
     write_lexical(directory / "checkpoints", "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
-    flags = ["-i", "input", "-o", "out", "--work", "work", "--checkpoints", "checkpoints"]
+    flags = ["-i", "input", "-o", "out", "--cache-dir", "work", "--checkpoints", "checkpoints"]
     names = {"input", "out", "work", "checkpoints"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")

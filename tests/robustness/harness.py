@@ -108,7 +108,7 @@ def rank_again(program: Program, finished: Path, pattern: str) -> str:
     for ranking in program.work.glob("ranking-*"):
         if not ranking.match(pattern.partition("/")[0]):
             shutil.rmtree(ranking)
-    code, output = program.rank("--work", str(program.work), systems=FINISHED)
+    code, output = program.rank("--cache-dir", str(program.work), systems=FINISHED)
     assert code == 0, output
     for name in FINISHED:
         run = f"aragorn-{name}.txt"

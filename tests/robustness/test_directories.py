@@ -150,21 +150,21 @@ def test_foreign_files_remain(program: Program) -> None:
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             (directory / name).write_text(name)
     for flags in ([], ["--overwrite"]):
-        assert program.rank("--work", str(program.work), *flags, systems=("bm25", "knrm"))[0] == 0
+        assert program.rank("--cache-dir", str(program.work), *flags, systems=("bm25", "knrm"))[0] == 0
     for directory in (program.output, program.work):
         assert all((directory / name).read_text() == name for name in names)
 
 
 def test_output_and_cache_must_differ(program: Program) -> None:
     for directory in (program.output, program.output / "x" / "..", program.output / ".." / "out"):
-        code, output = program.rank("--work", str(directory))
+        code, output = program.rank("--cache-dir", str(directory))
         assert code == 2, output
         assert "must differ from --output" in output
     assert not program.output.exists()
 
 
 @pytest.mark.parametrize("path", ["file", "file/x", "x" * 300, "/proc/x/y"], ids=["a file", "below a file", "long", "/proc"])
-@pytest.mark.parametrize("flag", ["-o", "--work"])
+@pytest.mark.parametrize("flag", ["-o", "--cache-dir"])
 def test_impossible_directories_are_rejected(program: Program, flag: str, path: str) -> None:
     file = program.input.parent / "file"
     file.write_text("theirs")
@@ -207,7 +207,7 @@ def test_execution_resumes_after_full_disk(program: Program, small_disk: Callabl
     systems, codes = ("bm25", "knrm", "dirichlet_rm3"), []
     for size in ("40k", "60k", "80k", "64m"):
         small_disk(size)
-        code, output = program.rank("--work", str(program.work), systems=systems)
+        code, output = program.rank("--cache-dir", str(program.work), systems=systems)
         codes.append(code)
         message = r"(No space left on device|disk is full)\); free disk space or choose another"
         assert code == 0 or re.search(message, output), output

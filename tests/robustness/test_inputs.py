@@ -370,7 +370,7 @@ def test_unreadable_files_are_rejected(program: Program, target: str) -> None:
 def test_file_names_that_are_not_utf8(program: Program) -> None:
     (program.input / "topics.xml").rename(os.fsdecode(os.fsencode(program.input) + b"/topics-\xff.xml"))
     (program.input / "args-me.json").rename(os.fsdecode(os.fsencode(program.input) + b"/args-me-\xfe\x1b.json"))
-    paths = ["-i", program.input, "-o", program.output, "--work", program.work, "--checkpoints", program.checkpoints]
+    paths = ["-i", program.input, "-o", program.output, "--cache-dir", program.work, "--checkpoints", program.checkpoints]
     rank, check = ["rank", *paths, "--system", "bm25"], ["check", *paths[:2], *paths[-2:]]
     for command, code in ((rank, 0), (check, 0), (check, 3)):
         if code:

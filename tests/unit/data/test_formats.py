@@ -395,7 +395,7 @@ def test_systems_reject_empty_collection(
     (tmp_path / "blank").mkdir()
     directory = str(write(tmp_path / "blank", **tirex(documents=lines({"docno": 1, "text": ""}, {"docno": 2, "text": " "}))))
     flags = ["-i", directory, "--checkpoints", str(checkpoints_copy), "--system", system, "--device", "cpu"]
-    for work in ([], ["--work", str(tmp_path / "work")], ["--work", str(tmp_path / "work")]):
+    for work in ([], ["--cache-dir", str(tmp_path / "work")], ["--cache-dir", str(tmp_path / "work")]):
         assert main(["rank", *flags, *work, "-o", str(tmp_path / "runs")]) == 3
         assert "all 2 documents are empty" in capsys.readouterr().err
 

@@ -196,7 +196,7 @@ def test_empty_texts_are_reranked_but_not_retrieved(
         gzip.compress(lines([{"docno": d["docno"], "text": " "} for d in DOCUMENTS]).encode())
     )
     flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
-    cache_flags = ["--work", str(tmp_path / "work")] if is_cached else []
+    cache_flags = ["--cache-dir", str(tmp_path / "work")] if is_cached else []
     rank = ["rank", *flags, "--device", "cpu", *cache_flags]
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
     assert "all 4 documents are empty" in capsys.readouterr().err
@@ -210,7 +210,7 @@ def test_empty_texts_are_reranked_but_not_retrieved(
 
 
 def test_scores_of_candidates_are_not_explained(reranking: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--topic", "2", "--document", "d1"]
+    flags = ["-i", str(reranking), "--checkpoints", str(checkpoints), "--qid", "2", "--docno", "d1"]
     assert main(["explain", *flags, "--system", "bm25"]) == 2
     assert "bm25: its scores come from " in capsys.readouterr().err
     assert main(["explain", *flags, "--system", "knrm"]) == 0

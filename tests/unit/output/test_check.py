@@ -144,7 +144,7 @@ def test_texts_of_another_corpus_version_warn(
     make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input(None, [argument("S1-A1"), argument("S2-A2")])
-    command = ["check", "-i", str(directory), "--checkpoints", str(checkpoints), "--differing", str(tmp_path / "ids")]
+    command = ["check", "-i", str(directory), "--checkpoints", str(checkpoints), "--mismatched-ids", str(tmp_path / "ids")]
     assert main(command) == 0
     assert (
         "2 of 2 documents differ from args.me 2020-04-01 (id does not match text); "

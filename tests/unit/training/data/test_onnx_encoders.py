@@ -30,7 +30,7 @@ CLASSES: dict[str, Any] = {PAIRS: BertForSequenceClassification, TEXTS: BertMode
 def work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("work")
     for name in PACKAGED_ENCODERS:
-        assert main(["prepare", "encoder", name, "--work", str(directory)]) == 0
+        assert main(["prepare", "encoder", name, "--work-dir", str(directory)]) == 0
     return directory
 
 
@@ -134,5 +134,5 @@ def test_conversion_rejects_wrong_files_and_unknown_encoders(
     monkeypatch.setattr(onnx_encoders, "PACKAGE", "no_such_package")
     with pytest.raises(InputError, match=r"is not installed; run `pip install -r training/requirements\.txt`"):
         convert_encoder(PAIRS, tmp_path)
-    assert main(["prepare", "encoder", "bge-small", "--work", str(tmp_path)]) == 2
+    assert main(["prepare", "encoder", "bge-small", "--work-dir", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

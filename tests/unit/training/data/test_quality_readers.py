@@ -93,7 +93,7 @@ def test_prepare_writes_one_table_per_data_set(
 ) -> None:
     caplog.set_level("INFO")
     data, work = tmp_path / "data", tmp_path / "work"
-    command = ["prepare", "lists", "-i", str(data), "--work", str(work)]
+    command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
     assert main(command) == 3
     folders = ", ".join((ukp_conv_arg_rank.FOLDER, ibm_argq.FOLDER, webis_argquality.FOLDER))
@@ -115,7 +115,7 @@ def test_prepare_writes_one_table_per_data_set(
     ukp_files = file_contents(work / "quality")
     for name in ("ibm", "webis"):
         with pytest.raises(
-            InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work"
+            InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work-dir"
         ):
             source_hashes(work, name)
     write_ibm(data)

@@ -65,17 +65,17 @@ def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Call
 
 def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
-    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
     for name, source in SOURCES.items():
         assert load_documents(work, name) == read_documents(data, source)
     before = file_contents(work)
     assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/manifest.json"}
-    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
     assert file_contents(work) == before
     (data / "es.txt").write_text(ESSAYS)
-    assert main(["prepare", "tags", "-i", str(data), "--work", str(work)]) == 5
+    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 5
     assert "contains files made from another input" in capsys.readouterr().err
-    assert main(["prepare", "tags", "-i", str(data), "--work", str(work), "--overwrite"]) == 0
+    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work), "--overwrite"]) == 0
     assert len(load_documents(work, "essays")) == 2
     (work / "tagging" / "essays.parquet").write_bytes(b"x")
     with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):

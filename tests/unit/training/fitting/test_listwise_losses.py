@@ -156,12 +156,12 @@ def test_mean_correlations_average_over_topics() -> None:
 
 
 def test_missing_or_damaged_tables_raise(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare lists -i DIR --work"):
+    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare quality -i DIR --work-dir"):
         load_table(tmp_path, "ukp")
     file = table_path(tmp_path, "ukp")
     file.parent.mkdir()
     file.write_bytes(b"PAR1 garbage")
-    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare lists` again"):
+    with pytest.raises(InputError, match=r"ukp.parquet: damaged .* run `python -m training prepare quality` again"):
         load_table(tmp_path, "ukp")
     TOPICS.drop(columns="debate").to_parquet(file)
     with pytest.raises(InputError, match="damaged"):

@@ -225,7 +225,7 @@ def test_study_reuses_cached_results_and_weights(
     work_dir: Path, recipe_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def run(name: str) -> int:
-        flags = ["--work", str(work_dir), "-o", str(tmp_path / f"{name}.csv"), "--recipe", recipe_file, "--device", "cpu"]
+        flags = ["--work-dir", str(work_dir), "-o", str(tmp_path / f"{name}.csv"), "--recipe", recipe_file, "--device", "cpu"]
         return main(["study", "students", *flags])
 
     assert run("table") == 0
@@ -251,7 +251,7 @@ def test_study_reuses_cached_results_and_weights(
 
 def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str, tmp_path: Path) -> None:
     output = tmp_path / "sbert"
-    assert main(["fit", recipe_file, "--work", str(work_dir), "-o", str(output), "--device", "cpu"]) == 0
+    assert main(["fit", recipe_file, "--work-dir", str(work_dir), "-o", str(output), "--device", "cpu"]) == 0
     checkpoint = load_checkpoint(output)
     recipe = load_recipe(recipe_file)
     assert isinstance(recipe.task, AugmentedSBERTSpec)
@@ -278,11 +278,13 @@ def test_unsuitable_recipes_are_rejected(
     work_dir: Path, recipe_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path(recipe_file).write_text(RECIPE.replace("epochs = 1", "epochs = 0"))
-    assert main(["fit", recipe_file, "--work", str(work_dir)]) == 2
+    assert main(["fit", recipe_file, "--work-dir", str(work_dir)]) == 2
     assert "training.epochs is 0 but the network has trainable parameters" in capsys.readouterr().err
     Path(recipe_file).write_text(RECIPE[: RECIPE.index("[augmented_sbert]")])
-    assert main(["study", "students", "--work", str(work_dir), "--recipe", recipe_file, "-o", str(tmp_path / "none.csv")]) == 2
+    assert (
+        main(["study", "students", "--work-dir", str(work_dir), "--recipe", recipe_file, "-o", str(tmp_path / "none.csv")]) == 2
+    )
     assert "table; choose a recipe that has one" in capsys.readouterr().err
     Path(recipe_file).write_text(RECIPE)
-    flags = ["--work", str(work_dir / "missing"), "--recipe", recipe_file, "-o", str(tmp_path / "none.csv")]
+    flags = ["--work-dir", str(work_dir / "missing"), "--recipe", recipe_file, "-o", str(tmp_path / "none.csv")]
     assert main(["study", "students", *flags]) == 3

@@ -49,8 +49,8 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings are pickled
 
     def augment(name: str, *flags: str, processes: int = 1) -> int:
-        paths = ["-i", str(similarity), "--work", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
-        tasks = [flag for task in BOTH_WAYS for flag in ("--task", task)]
+        paths = ["-i", str(similarity), "--work-dir", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
+        tasks = [flag for task in BOTH_WAYS for flag in ("--part", task)]
         counts = ["--repetitions", "1", "--processes", str(processes)]
         return main(["study", "augmented-sbert", *paths, "--encoder", "tiny", "--device", "cpu", *(flags or tasks), *counts])
 
@@ -90,7 +90,7 @@ def test_study_tabulates_tasks_and_keeps_other_rows(
     assert (tmp_path / "two.csv").read_bytes() == before
     lines = before.splitlines(keepends=True)
     (tmp_path / "two.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"task,", b"bws_cross,"))))
-    assert run("two", "--task", "mrpc") == 0
+    assert run("two", "--part", "mrpc") == 0
     assert (tmp_path / "two.csv").read_bytes() == before  # rows of the other task are kept
 
 
@@ -102,11 +102,11 @@ def test_study_rejects_bad_arguments_before_training(
     assert "none.csv: not a table of this study" in capsys.readouterr().err
     assert (tmp_path / "none.csv").read_text() == "loss,pairs\n"
     (tmp_path / "none.csv").unlink()
-    assert run("none", "--task", "bws_inn") == 2
+    assert run("none", "--part", "bws_inn") == 2
     assert "did you mean 'bws_in'?" in capsys.readouterr().err
-    assert run("none", "--task", "mrpc", "--encoder", "huge") == 4
+    assert run("none", "--part", "mrpc", "--encoder", "huge") == 4
     assert "huge/config.json: missing" in capsys.readouterr().err
-    assert run("none", "--task", "bws_in", "--teacher", str(tmp_path / "absent")) == 4
+    assert run("none", "--part", "bws_in", "--teacher", str(tmp_path / "absent")) == 4
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_adapted_pairs_are_labelled_by_the_source_teacher(
 def test_study_initialises_teachers_from_another_encoder(run: Callable[..., int], another: Path, tmp_path: Path) -> None:
     results = {}
     for name, flags in {"same": [], "another": ["--teacher", str(another)]}.items():
-        assert run(name, "--task", "bws_in", *flags) == 0
+        assert run(name, "--part", "bws_in", *flags) == 0
         results[name] = pd.read_csv(tmp_path / f"{name}.csv").set_index("network")["test"]
     without_teacher = ["baseline", "untrained", "bi_encoder"]
     assert results["same"][without_teacher].tolist() == results["another"][without_teacher].tolist()

@@ -52,7 +52,10 @@ BASELINES = ["length", "untrained"]
 @pytest.fixture(scope="module")
 def quality_work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("quality")
-    assert main(["prepare", "lists", "-i", str(write_quality(directory / "data", 8)), "--work", str(directory / "work")]) == 0
+    assert (
+        main(["prepare", "quality", "-i", str(write_quality(directory / "data", 8)), "--work-dir", str(directory / "work")])
+        == 0
+    )
     return directory / "work"
 
 
@@ -68,9 +71,9 @@ def run(quality_work_dir: Path, encoder: Path, tmp_path: Path, monkeypatch: pyte
         if not (work / "quality").exists():
             (work / "quality").symlink_to(quality_work_dir / "quality")
         parts = [flag for part in PARTS for flag in ("--part", part)]
-        paths = ["--work", str(work), "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / f"{name}.csv")]
+        paths = ["--work-dir", str(work), "--recipe", str(tmp_path / "mine.toml"), "-o", str(tmp_path / f"{name}.csv")]
         limits = ["--device", "cpu", "--processes", "1"]
-        return main(["study", "argument-quality", *paths, *limits, *(flags or [*parts, "--seeds", "1"])])
+        return main(["study", "argument-quality", *paths, *limits, *(flags or [*parts, "--repetitions", "1"])])
 
     return evaluate
 
@@ -124,10 +127,10 @@ def test_study_tabulates_settings_and_keeps_other_rows(
     before = (tmp_path / "table.csv").read_bytes()
     lines = before.splitlines(keepends=True)
     (tmp_path / "table.csv").write_bytes(b"".join(line for line in lines if line.startswith((b"setting,", b"ukp,"))))
-    assert run("table", "--part", "ukp+ibm_to_webis", "--seeds", "1") == 0
+    assert run("table", "--part", "ukp+ibm_to_webis", "--repetitions", "1") == 0
     assert (tmp_path / "table.csv").read_bytes() == before  # rows of the other setting are kept
     table.assign(mean=-9).to_csv(tmp_path / "table.csv", index=False)
-    assert run("table", "--part", "ukp+ibm_to_webis", "--seeds", "1") == 0
+    assert run("table", "--part", "ukp+ibm_to_webis", "--repetitions", "1") == 0
     updated = read_table(tmp_path / "table.csv")
     assert {*updated.loc[updated["mean"] == -9, "setting"]} == {"ukp"}  # all other rows are replaced
 

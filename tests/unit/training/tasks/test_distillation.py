@@ -125,7 +125,7 @@ def test_whole_titles_are_held_out(tmp_path: Path) -> None:
     assert len(task._validation) == 2 * 3
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         distilled(tmp_path / "one", 1, "mse")
-    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distilled"):
+    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distillation"):
         load_task(tmp_path / "none")
     table_path(tmp_path).write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"lists.parquet: damaged"):
