@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to them every day"  # 16 words
 
 
-def argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
+def make_argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
     """Create an argument in args.me's format."""
     return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
 
@@ -117,12 +117,12 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
         body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topic_pairs)
         (directory / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
         default_arguments = [
-            argument("a1"),
-            argument("a2", "Zoos are cruel!"),
-            argument("a3", "Golf is a sport", f"golf {PREMISE}"),
-            argument("a4", "Taxes should rise", f"taxes {PREMISE}"),
-            argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
-            argument("a6", "Cats make good pets", "too short"),
+            make_argument("a1"),
+            make_argument("a2", "Zoos are cruel!"),
+            make_argument("a3", "Golf is a sport", f"golf {PREMISE}"),
+            make_argument("a4", "Taxes should rise", f"taxes {PREMISE}"),
+            make_argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
+            make_argument("a6", "Cats make good pets", "too short"),
         ]
         content = {"arguments": default_arguments if arguments is None else arguments}
         (directory / "args-me.json").write_text(json.dumps(content), encoding="utf-8")
@@ -162,7 +162,7 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
         yield make
 
 
-def tiny_tokenizer() -> Tokenizer:
+def build_tiny_tokenizer() -> Tokenizer:
     """Create a word-piece tokenizer of single letters and two words."""
     letters = [chr(97 + index) for index in range(26)]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
@@ -177,7 +177,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
     ranker_name = ranker_name or name
     ranker_class = get_ranker_class(ranker_name)
     if ranker_class.token_unit == "pieces":
-        tokenizer = tiny_tokenizer()
+        tokenizer = build_tiny_tokenizer()
         bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
         ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
         tokeniser: Tokeniser = WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
@@ -203,7 +203,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
         for premise in range(5 if index < 25 else 6):
             text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
-            arguments.append(argument(f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
+            arguments.append(make_argument(f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
     directory = tmp_path_factory.mktemp("corpus")
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return directory
@@ -238,7 +238,7 @@ def write_recipe(tmp_path: Path) -> Callable[[str], str]:
 def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     """Write an untrained DeepCT that gives some words of `corpus` positive weights."""
     torch.manual_seed(seed)
-    tokenizer = tiny_tokenizer()
+    tokenizer = build_tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     enricher = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
@@ -368,13 +368,13 @@ def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -
     return run
 
 
-def text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
+def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
     """Return a function that looks up rows of a frame by docno, in order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
-def file_contents(directory: Path) -> dict[str, bytes]:
+def read_files(directory: Path) -> dict[str, bytes]:
     """Read all files of a directory except ir-metadata.yml, which has timestamps."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
@@ -426,7 +426,7 @@ class ParsedPage(HTMLParser):
 
 
 @pytest.fixture
-def raise_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail on any network connection."""
 
     def raise_on_connect(*address: Any) -> None:

@@ -26,7 +26,7 @@ MAKERS = {
     "systems.conclusions": "conclusion_index", "systems.dense": "dense_index", "systems.enrichment": "enrich",
     "systems.latent": "latent_index", "systems.lexical": "term_index", "systems.neural": "score",
 }  # fmt: skip
-Execute = Callable[..., Execution]
+MakeExecution = Callable[..., Execution]
 
 
 @contextmanager
@@ -96,7 +96,11 @@ class Keys:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_fingerprint_covers_all_executed_code(
-    make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    make_execution: MakeExecution,
+    corpus_with_topics: Path,
+    all_checkpoints_dir: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     keys, files = Keys(monkeypatch), set[Path]()
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)

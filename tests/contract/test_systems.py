@@ -30,7 +30,7 @@ from submission.systems.execution import Execution, Stage, iter_components
 from submission.systems.lexical import LexicalStage
 from tests.conftest import copy_with_topics
 
-Execute = Callable[..., Execution]
+MakeExecution = Callable[..., Execution]
 
 
 @pytest.fixture(params=SYSTEMS)
@@ -67,7 +67,7 @@ def test_rankings_have_the_documented_form(name: str, execution: Execution) -> N
     assert set(lists["qid"]) == set(execution.topics["qid"])
 
 
-def test_rankings_are_deterministic(name: str, execution: Execution, make_execution: Execute) -> None:
+def test_rankings_are_deterministic(name: str, execution: Execution, make_execution: MakeExecution) -> None:
     again = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory)
     stage = SYSTEMS[name].stage
     pd.testing.assert_frame_equal(again.get_ranking(stage), execution.get_ranking(stage), check_exact=True)
@@ -87,7 +87,7 @@ class Elsewhere(LocalEngine):
 
 
 def test_system_results_do_not_depend_on_the_engine(
-    name: str, execution: Execution, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
+    name: str, execution: Execution, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
         monkeypatch.setattr(kind, "shard_size", size)
@@ -128,7 +128,9 @@ def test_search_equals_ranking_the_same_topic(name: str, execution: Execution) -
             assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
 
 
-def test_input_run_is_reranked_completely(name: str, execution: Execution, make_execution: Execute, tmp_path: Path) -> None:
+def test_input_run_is_reranked_completely(
+    name: str, execution: Execution, make_execution: MakeExecution, tmp_path: Path
+) -> None:
     run = handed_over(execution, tmp_path)
     reranking = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
     assert reranking.supplied_ranking is not None
@@ -141,7 +143,7 @@ def test_input_run_is_reranked_completely(name: str, execution: Execution, make_
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum_to_scores(name: str, execution: Execution, make_execution: Execute) -> None:
+def test_explanations_sum_to_scores(name: str, execution: Execution, make_execution: MakeExecution) -> None:
     stage = SYSTEMS[name].stage
     for qid, group in execution.get_ranking(stage).groupby("qid"):
         alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)

@@ -14,13 +14,13 @@ import torch
 from transformers import BertConfig, BertModel
 
 from submission.systems.execution import Execution
-from tests.conftest import TINY_BERT, file_contents, tiny_tokenizer
+from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files
 from training.__main__ import main
 from training.fitting import training_loop
 
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., list[str]]
-Execute = Callable[..., Execution]
+MakeExecution = Callable[..., Execution]
 Log = pytest.LogCaptureFixture
 RankAll = Callable[..., int]
 AssertFails = Callable[..., None]
@@ -35,7 +35,7 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_encoder(folder: Path, **settings: float) -> Path:
     """Write a two-layer BERT over letters and a few words."""
-    tokenizer = tiny_tokenizer()
+    tokenizer = build_tiny_tokenizer()
     torch.manual_seed(0)
     sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
     BertModel(BertConfig(**sizes, **settings)).save_pretrained(folder)
@@ -79,7 +79,7 @@ def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
         fit()
         checkpoint, run = work / "checkpoints" / name, work / "fit" / name
-        expected = file_contents(work / "checkpoints")
+        expected = read_files(work / "checkpoints")
         assert checkpoint.exists()
         shutil.rmtree(run)
         shutil.rmtree(checkpoint)
@@ -98,7 +98,7 @@ def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         assert (run / "state.pt").exists()
         n_log_lines = len((run / "log.jsonl").read_text().splitlines())
         fit()
-        assert file_contents(work / "checkpoints") == expected
+        assert read_files(work / "checkpoints") == expected
         return n_log_lines
 
     return check

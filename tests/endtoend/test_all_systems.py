@@ -27,7 +27,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.text import tokenisers
-from tests.conftest import ROOT, file_contents, write_tiny_ranker
+from tests.conftest import ROOT, read_files, write_tiny_ranker
 from tests.endtoend.conftest import AssertFails, Capture, Log, RankAll
 from training.__main__ import main as training
 
@@ -46,7 +46,7 @@ def test_rank_writes_all_runs_in_any_order_of_arguments(
 ) -> None:
     assert rank_all() == 0
     out = tmp_path / "out"
-    assert set(file_contents(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
+    assert set(read_files(out)) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
     for name in SYSTEMS:
         (tmp_path / name).mkdir()
         shutil.copy(out / f"aragorn-{name}.txt", tmp_path / name / "run.txt")
@@ -70,12 +70,12 @@ def test_rank_writes_all_runs_in_any_order_of_arguments(
     assert set(runs["ensemble"]["qid"]) == {"1", "2", "3"}
     assert rank_all("alone", "--system", "ensemble") == 0
     name = "aragorn-ensemble.txt"
-    assert set(file_contents(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
+    assert set(read_files(tmp_path / "alone")) == {name, "run.txt", "fingerprint.json"}
     assert (tmp_path / "alone" / name).read_bytes() == (out / name).read_bytes()
 
     assert training(["overlap", str(out)]) == 0
     tables = {"jaccard.csv", "jaccard.png", "spearman.csv", "spearman.png", "spearman-topics.csv"}
-    assert set(file_contents(out / "analysis")) == tables
+    assert set(read_files(out / "analysis")) == tables
     jaccard = pd.read_csv(out / "analysis" / "jaccard.csv", index_col=0)
     assert sorted(jaccard.index) == sorted(SYSTEMS)
     assert (jaccard.to_numpy().diagonal() == 1).all()
@@ -98,7 +98,7 @@ def test_failing_or_changed_network_fails_only_the_ensemble(
     original = probe.read_bytes()
     probe.write_text("[]")
     assert rank_all() == 6
-    runs = {name for name in file_contents(tmp_path / "out") if name.startswith("aragorn-")}
+    runs = {name for name in read_files(tmp_path / "out") if name.startswith("aragorn-")}
     assert runs == {f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")}
     assert "ensemble: failed" in caplog.text
     probe.write_bytes(original)
@@ -138,11 +138,11 @@ def test_cached_shards_and_indexes_are_reused(
     ):
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
-    assert file_contents(tmp_path / "second") == file_contents(tmp_path / "first")
+    assert read_files(tmp_path / "second") == read_files(tmp_path / "first")
     write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # … but for another checkpoint
     assert rank_all("third", *flags) == 6
-    assert "aragorn-snrm.txt" in file_contents(tmp_path / "third")
-    assert "aragorn-knrm.txt" not in file_contents(tmp_path / "third")
+    assert "aragorn-snrm.txt" in read_files(tmp_path / "third")
+    assert "aragorn-knrm.txt" not in read_files(tmp_path / "third")
 
 
 def test_cache_directory_is_locked_and_separates_inputs(
@@ -157,7 +157,7 @@ def test_cache_directory_is_locked_and_separates_inputs(
     file.write_text(file.read_text().replace("topicaa", "topicab"))
     assert rank_all("second", *work) == 0
     assert rank_all("fresh", *work[2:]) == 0
-    assert file_contents(tmp_path / "second") == file_contents(tmp_path / "fresh") != file_contents(tmp_path / "first")
+    assert read_files(tmp_path / "second") == read_files(tmp_path / "fresh") != read_files(tmp_path / "first")
 
 
 FORKING = """
@@ -184,7 +184,7 @@ def test_rank_resumes_after_random_kills(corpus_with_topics: Path, checkpoints_c
     ) as server:  # fmt: skip
         ended = _kill_many_times(server, corpus_with_topics, checkpoints_copy, tmp_path)
     assert server.returncode == 0
-    assert file_contents(tmp_path / "killed") == file_contents(tmp_path / "whole")
+    assert read_files(tmp_path / "killed") == read_files(tmp_path / "whole")
     assert {-signal.SIGKILL, *SIGNAL_EXIT_CODES.values()} <= set(ended)
 
 
@@ -236,7 +236,7 @@ def test_full_disk_raises_and_run_resumes(
             error = capsys.readouterr().err.splitlines()[-1]
             assert "cannot be written" in error
             assert "free disk space or choose another" in error
-        finished.append({name for name in file_contents(tmp_path / "out") if name.startswith("aragorn-")})
+        finished.append({name for name in read_files(tmp_path / "out") if name.startswith("aragorn-")})
         assert finished[-2] <= finished[-1]
     assert codes == [5, 5, 5, 0]
-    assert file_contents(tmp_path / "out") == file_contents(tmp_path / "whole")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")

@@ -21,7 +21,7 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
 
-pytestmark = pytest.mark.usefixtures("raise_faults")
+pytestmark = pytest.mark.usefixtures("block_network")
 
 RECIPE = """ranker = "{ranker}"
 [lengths]

@@ -21,7 +21,7 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
-from tests.endtoend.conftest import Capture, Execute, RankAll
+from tests.endtoend.conftest import Capture, MakeExecution, RankAll
 from training.fusion.ensemble import save_regression
 
 
@@ -112,7 +112,7 @@ def test_custom_system_in_all_commands(
     assert "ERROR  checkpoint both: " in capsys.readouterr().out
 
 
-def test_equal_stages_run_once_and_failures_are_cached(make_execution: Execute, corpus_with_topics: Path) -> None:
+def test_equal_stages_run_once_and_failures_are_cached(make_execution: MakeExecution, corpus_with_topics: Path) -> None:
     calls: list[str] = []
 
     @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def test_invalid_system_names_fail() -> None:
 
 
 def test_networks_rerank_another_system(
-    rank_all: RankAll, make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
+    rank_all: RankAll, make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     """Re-rank an input run with a stage that is no registered system."""
     networks = ("knrm", "gru", "snrm", "cedr_drmm")

@@ -13,8 +13,8 @@ from submission.rankings import truncate_rankings
 from submission.systems import cluster_score
 from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.cluster_score import ClusterScoreStage, parse_debate_id
-from tests.conftest import argument
-from tests.endtoend.conftest import Execute
+from tests.conftest import make_argument
+from tests.endtoend.conftest import MakeExecution
 
 SEARCH = FUSION_CANDIDATES["bm25_arguments"]
 STAGE = ClusterScoreStage(SEARCH)
@@ -34,7 +34,7 @@ def directory(make_input: Callable[..., Path]) -> Path:
         "mine-1": "zoos cages",
         "mine-2": "zoos zoos cages cages",
     }
-    arguments = [argument(docno, "Animals", f"{text} {FILLER}") for docno, text in words.items()]
+    arguments = [make_argument(docno, "Animals", f"{text} {FILLER}") for docno, text in words.items()]
     return make_input([("1", "Are zoos cruel?"), ("2", "Cages")], arguments)
 
 
@@ -49,7 +49,7 @@ def test_debate_of_an_argument() -> None:
         assert parse_debate_id(docno) == docno
 
 
-def test_debate_mean_by_hand_and_its_explanation(make_execution: Execute, directory: Path) -> None:
+def test_debate_mean_by_hand_and_its_explanation(make_execution: MakeExecution, directory: Path) -> None:
     execution = make_execution(directory)
     of_search = execution.get_ranking(SEARCH).set_index(["qid", "docno"])["score"]
     scores = execution.get_ranking(STAGE).set_index(["qid", "docno"])["score"]
@@ -70,7 +70,9 @@ def test_debate_mean_by_hand_and_its_explanation(make_execution: Execute, direct
         assert f"mean retrieval score of {len(debate)} documents of debate" in explained.summary
 
 
-def test_debate_mean_uses_only_top_documents(make_execution: Execute, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debate_mean_uses_only_top_documents(
+    make_execution: MakeExecution, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster_score, "CLUSTER_DEPTH", 3)
     execution = make_execution(directory)
     listed = execution.get_ranking(SEARCH)
@@ -85,7 +87,7 @@ def test_debate_mean_uses_only_top_documents(make_execution: Execute, directory:
     assert not np.allclose(scores[["Sa-A1", "Sa-A2", "Sa-A3"]], of_search[["Sa-A1", "Sa-A2", "Sa-A3"]].mean())
 
 
-def test_input_run_is_scored_by_its_own_debates(make_execution: Execute, directory: Path, tmp_path: Path) -> None:
+def test_input_run_is_scored_by_its_own_debates(make_execution: MakeExecution, directory: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(("Sa-A1", "Sb-A1"), 1)))
     execution = make_execution(directory, input_run=tmp_path / "run.txt")
     scores, of_search = (execution.get_ranking(stage).set_index("docno")["score"] for stage in (STAGE, SEARCH))

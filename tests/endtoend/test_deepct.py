@@ -18,15 +18,15 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
-from tests.conftest import argument, file_contents, write_lexical
-from tests.endtoend.conftest import AssertFails, Capture, Execute, RankAll
+from tests.conftest import make_argument, read_files, write_lexical
+from tests.endtoend.conftest import AssertFails, Capture, MakeExecution, RankAll
 from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
 from training.tasks import load_recipe
 from training.tasks.term_weighting import TermWeightingSpec
 
-pytestmark = pytest.mark.usefixtures("raise_faults")
+pytestmark = pytest.mark.usefixtures("block_network")
 
 RECIPE = """enricher = "deepct"
 [network]
@@ -82,10 +82,10 @@ def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
 def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
-        {**argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
-        {**argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"), "context": {"discussionTitle": "Golf"}},
-        {**argument("a3", "Golf", "we discuss something else here and use no word of it at all in fifteen words or more")},
-        argument("a4", "Golf", "golf is too short"),
+        {**make_argument("a1", "Zoos are cruel", long), "context": {"topic": "Should cages exist?"}},
+        {**make_argument("a2", "Zoos are cruel", f"{long} http://example.org/zoos"), "context": {"discussionTitle": "Golf"}},
+        {**make_argument("a3", "Golf", "we discuss something else here and use no word of it at all in fifteen words or more")},
+        make_argument("a4", "Golf", "golf is too short"),
     ]
     directory = make_input(arguments=arguments)
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
@@ -114,7 +114,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     assert "contains files made from another qrels and runs" in capsys.readouterr().err
     assert main([*flags, "--overwrite"]) == 0
     assert main(["prepare", "passages", "-i", str(directory), "--work-dir", str(tmp_path / "again")]) == 0
-    assert file_contents(tmp_path / "again") == file_contents(tmp_path / "work")
+    assert read_files(tmp_path / "again") == read_files(tmp_path / "work")
 
 
 def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
@@ -177,11 +177,11 @@ def test_recipes_differ_in_documents_and_reference_only() -> None:
 
 
 def test_arguments_without_weights_are_never_retrieved(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
-    content["arguments"] += [argument("empty", content["arguments"][0]["conclusion"], "zoo " * 20)]
+    content["arguments"] += [make_argument("empty", content["arguments"][0]["conclusion"], "zoo " * 20)]
     file.write_text(json.dumps(content))
     frequencies = DeepCT.compute_term_frequencies
 

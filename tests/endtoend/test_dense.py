@@ -16,7 +16,7 @@ from submission.systems import dense
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import update_hash
-from tests.endtoend.conftest import Execute
+from tests.endtoend.conftest import MakeExecution
 
 STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
 
@@ -41,7 +41,7 @@ def cosines(execution: Execution, opened: object, title: str) -> pd.Series:
 
 
 def test_dense_merges_nearest_conclusions_and_bm25(
-    make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
+    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
@@ -61,7 +61,7 @@ def test_dense_merges_nearest_conclusions_and_bm25(
 
 
 def test_dense_over_all_premises_is_independent_per_topic(
-    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
+    make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path
 ) -> None:
     narrow = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).get_ranking(STAGE)
     search_premises(checkpoints_copy)
@@ -78,7 +78,7 @@ def test_dense_over_all_premises_is_independent_per_topic(
     pd.testing.assert_frame_equal(alone, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
-def test_nearest_conclusions(make_execution: Execute, corpus_with_topics: Path, all_checkpoints_dir: Path) -> None:
+def test_nearest_conclusions(make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path) -> None:
     stage = FUSION_CANDIDATES["sbert_conclusions"]
     execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
     ranking, documents, opened = execution.get_ranking(stage), execution.documents, stage.load_checkpoint(execution.checkpoints)

@@ -13,8 +13,8 @@ import pytest
 from submission.rankings import truncate_rankings
 from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.learned_fusion import LearnedFusionStage
-from tests.conftest import argument, file_contents
-from tests.endtoend.conftest import AssertFails, Command, Execute
+from tests.conftest import make_argument, read_files
+from tests.endtoend.conftest import AssertFails, Command, MakeExecution
 from training.__main__ import main
 from training.data.debates import exclude_similar
 from training.data.distillation import load_table
@@ -60,7 +60,7 @@ def test_network_learns_the_scores_of_the_fusion(
     titled: Path,
     work_dir: Path,
     write_recipe: Callable[[str], str],
-    make_execution: Execute,
+    make_execution: MakeExecution,
     all_checkpoints_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -79,11 +79,11 @@ def test_network_learns_the_scores_of_the_fusion(
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
     assert {"topics.xml", "args-me.json", "titles"} <= set(manifest.inputs["input"])
-    before = file_contents(work_dir / "distilled")
+    before = read_files(work_dir / "distilled")
     with monkeypatch.context() as patch:
         patch.setattr(LearnedFusionStage, "search", None)
         assert main(prepare()) == 0  # a complete table is skipped
-    assert file_contents(work_dir / "distilled") == before
+    assert read_files(work_dir / "distilled") == before
     fit = ["fit", write_recipe(RECIPE), "--work-dir", str(work_dir), "--device", "cpu"]
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
@@ -94,7 +94,7 @@ def test_network_learns_the_scores_of_the_fusion(
     assert provenance["training_data"]["teacher"]["system"] == "fusion"
     assert "scored by fusion for debate titles" in (checkpoint / "README.md").read_text()
     assert main([*fit, "-o", str(tmp_path / "again"), "--restart"]) == 0
-    assert file_contents(tmp_path / "again") == file_contents(checkpoint)
+    assert read_files(tmp_path / "again") == read_files(checkpoint)
     flags = ["--work-dir", str(tmp_path / "new"), "--checkpoints", str(checkpoint.parent), "--device", "cpu"]
     assert_fails(2, "run `prepare distillation` and `fit` again", "reproduce", write_recipe(RECIPE), "-i", titled, *flags)
 
@@ -103,7 +103,7 @@ def test_teacher_scores_are_those_of_its_rankings(
     prepare: Command,
     titled: Path,
     work_dir: Path,
-    make_execution: Execute,
+    make_execution: MakeExecution,
     all_checkpoints_dir: Path,
     tmp_path: Path,
     assert_fails: AssertFails,
@@ -145,10 +145,10 @@ def test_titles_with_equal_scores_are_skipped(
         (conclusion, "Tennis or golf?") for conclusion in ("Golf", "Tennis and golf") * 2
     ]
     arguments = [
-        argument(f"a{index}", conclusion) | {"context": {"discussionTitle": title}}
+        make_argument(f"a{index}", conclusion) | {"context": {"discussionTitle": title}}
         for index, (conclusion, title) in enumerate(debates)
     ]
-    directory = make_input([("1", "Should taxes rise?")], [*arguments, argument("t", "Taxes"), argument("u", "Cars")])
+    directory = make_input([("1", "Should taxes rise?")], [*arguments, make_argument("t", "Taxes"), make_argument("u", "Cars")])
     paths = ["-i", str(directory), "--work-dir", str(tmp_path / "work"), "--checkpoints", str(all_checkpoints_dir)]
     assert main(["prepare", "distillation", *paths, "--system", "bm25", "--documents", "4"]) == 0
     assert set(load_table(tmp_path / "work")[0]["topic"]) == {"Tennis or golf?"}

@@ -19,7 +19,7 @@ from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import WordFrequencies
 from submission.retrieval.lexical import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
-from tests.conftest import file_contents, write_deepct, write_targer
+from tests.conftest import read_files, write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails, Log, RankAll
 from training.__main__ import main
 from training.evaluation.significance import holm_correction
@@ -98,7 +98,7 @@ def test_interrupted_enrichment_resumes_to_the_same_bytes(
     assert rank("interrupted") == 0
     assert len(batch_sizes) == 3 + 9
     assert (tmp_path / "interrupted" / "run.txt").read_bytes() == (tmp_path / "complete" / "run.txt").read_bytes()
-    assert file_contents(tmp_path / "interrupted-work") == file_contents(tmp_path / "complete-work")
+    assert read_files(tmp_path / "interrupted-work") == read_files(tmp_path / "complete-work")
     assert len(read_run(tmp_path / "complete" / "run.txt")) > 20
 
 

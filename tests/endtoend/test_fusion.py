@@ -23,8 +23,8 @@ from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.learned_fusion import LearnedFusionStage
-from tests.conftest import REAL_DATA, SAMPLE, count_colours, file_contents, write_learned_fusion
-from tests.endtoend.conftest import AssertFails, Capture, Command, Execute, Log
+from tests.conftest import REAL_DATA, SAMPLE, count_colours, read_files, write_learned_fusion
+from tests.endtoend.conftest import AssertFails, Capture, Command, Log, MakeExecution
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
 from training.fusion import evaluation, learned, recipe
@@ -163,8 +163,8 @@ def test_fusion_is_reproducible_after_interruption(
     assert main(run(turned, "stopped")) == 0
     for part in ("", "-tables"):
         fusion_mean, stopped = (
-            file_contents(tmp_path / "checkpoints" / f"mine{part}"),
-            file_contents(tmp_path / f"stopped{part}"),
+            read_files(tmp_path / "checkpoints" / f"mine{part}"),
+            read_files(tmp_path / f"stopped{part}"),
         )
         assert stopped.keys() == fusion_mean.keys()
         named = {"provenance.json"}  # contains the recipe
@@ -233,7 +233,7 @@ def test_shipped_fusion_recipes_are_valid(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
-def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: Execute, model: str) -> None:
+def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: MakeExecution, model: str) -> None:
     """Overfitted trees would exceed the features if the labels leaked."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = make_execution(REAL_DATA / "touche-2020" / "input")
@@ -280,7 +280,7 @@ def small(checkpoints_copy: Path) -> Path:
     return checkpoints_copy
 
 
-def test_fusion_score_by_hand_and_its_explanation(make_execution: Execute, corpus_with_topics: Path, small: Path) -> None:
+def test_fusion_score_by_hand_and_its_explanation(make_execution: MakeExecution, corpus_with_topics: Path, small: Path) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=small)
     ranking = execution.get_ranking(STAGE)
     proposed = [
@@ -326,7 +326,7 @@ def test_fusion_score_by_hand_and_its_explanation(make_execution: Execute, corpu
         assert explained.score == pytest.approx(row.score, abs=1e-6)  # as for any topic that is scored without the others
 
 
-def test_input_run_is_the_pool(make_execution: Execute, corpus_with_topics: Path, small: Path, tmp_path: Path) -> None:
+def test_input_run_is_the_pool(make_execution: MakeExecution, corpus_with_topics: Path, small: Path, tmp_path: Path) -> None:
     documents = make_execution(corpus_with_topics, checkpoints=small).documents.searchable_docnos[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
     reranking = make_execution(corpus_with_topics, input_run=tmp_path / "run.txt", checkpoints=small)
@@ -340,7 +340,7 @@ def test_input_run_is_the_pool(make_execution: Execute, corpus_with_topics: Path
 
 
 def test_failed_member_is_named(
-    make_execution: Execute, corpus_with_topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+    make_execution: MakeExecution, corpus_with_topics: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(type(FUSION_CANDIDATES["bm25"]), "scores", lambda *_: 1 / 0)
@@ -354,7 +354,9 @@ def test_failed_member_is_named(
         LearnedFusionStage(STAGE.members[2:], "mine").get_member_checkpoints(CheckpointStore(small))
 
 
-def test_fusion_of_a_topic_without_documents(make_execution: Execute, make_input: Callable[..., Path], small: Path) -> None:
+def test_fusion_of_a_topic_without_documents(
+    make_execution: MakeExecution, make_input: Callable[..., Path], small: Path
+) -> None:
     execution = make_execution(make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=small)
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

@@ -19,8 +19,8 @@ from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_provenance
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.quality_reranking import QualityRerankingStage
-from tests.conftest import count_colours, file_contents, write_quality_reranking
-from tests.endtoend.conftest import AssertFails, Capture, Execute, Log, RankAll
+from tests.conftest import count_colours, read_files, write_quality_reranking
+from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution, RankAll
 from tests.unit.training.tasks.test_quality import arguments
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
@@ -132,7 +132,7 @@ def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog
     assert "weights: identical" in captured.out
     assert "changed since" not in caplog.text
     assert "Training data differ" not in caplog.text
-    assert file_contents(new / "checkpoints" / "order") == file_contents(checkpoint)
+    assert read_files(new / "checkpoints" / "order") == read_files(checkpoint)
 
     file = data / ukp_conv_arg_rank.FOLDER / "debate-0_a.csv"
     file.write_text(file.read_text().replace("topic filler", "filler topic"))
@@ -156,7 +156,7 @@ def test_shipped_checkpoint_is_trained_on_ukp_only() -> None:
 
 
 def test_reranking_reorders_only_the_top_documents(
-    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path
+    make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path
 ) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
@@ -207,7 +207,7 @@ def test_system_is_listed_and_explained(
 
 
 def test_supplied_rankings_are_reranked(
-    make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
+    make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     docnos = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).documents.searchable_docnos[3:40:3]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} other\n" for n, docno in enumerate(docnos, 1)))

@@ -14,7 +14,7 @@ from tira.check_format import check_format
 from submission.__main__ import main
 from submission.output.run_directory import RunDirectory
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL_DATA, ROOT, SAMPLE, argument, file_contents, load_documents
+from tests.conftest import REAL_DATA, ROOT, SAMPLE, load_documents, make_argument, read_files
 from tests.endtoend.conftest import Capture, Log
 
 Make = Callable[..., Path]
@@ -55,7 +55,7 @@ def test_rank_sample_from_another_directory(tmp_path: Path) -> None:
     assert "up to date, skipped" in again.stderr
     elsewhere = run_sh("-o", "other", *flags, cwd=tmp_path)
     assert elsewhere.returncode == 0
-    assert file_contents(tmp_path / "other") == file_contents(runs)
+    assert read_files(tmp_path / "other") == read_files(runs)
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # the first --system
 
 
@@ -76,7 +76,7 @@ def test_rank_all_shipped_systems(tmp_path: Path) -> None:
     done = run_sh("-i", tmp_path / "input", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     runs = tmp_path / "runs"
-    assert set(file_contents(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
+    assert set(read_files(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
 
@@ -92,7 +92,7 @@ def test_rank_reads_the_variables_of_tira(tmp_path: Path, make_input: Make, name
 def test_rank_writes_valid_runs(rank: Rank, make_input: Make, tmp_path: Path) -> None:
     code, _ = rank(make_input(), "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm")
     assert code == 0
-    out = file_contents(tmp_path / "out")
+    out = read_files(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
     assert out["run.txt"] == out["me-bm25.txt"]  # the first --system is the primary one
     for system in ("bm25", "knrm"):
@@ -129,7 +129,7 @@ def test_rank_skips_damaged_checkpoints(rank: Rank, make_input: Make, checkpoint
     for output in ("damaged", "missing"):
         code, stderr = rank(directory, output=output)
         assert (code, "systems failed: knrm; the other runs are in" in stderr) == (6, True)
-        assert set(file_contents(tmp_path / output)) == {"aragorn-bm25.txt", "fingerprint.json"}
+        assert set(read_files(tmp_path / output)) == {"aragorn-bm25.txt", "fingerprint.json"}
         shutil.rmtree(checkpoints / "knrm", ignore_errors=True)
 
 
@@ -139,21 +139,21 @@ def test_rank_rejects_an_output_of_another_input(rank: Rank, make_input: Make, t
         code, stderr = rank(first)
     assert (code, "another process" in stderr) == (5, True)
     assert rank(first)[0] == 0
-    before = file_contents(tmp_path / "out")
+    before = read_files(tmp_path / "out")
     code, stderr = rank(second)
     assert (code, "contains files made from another input" in stderr) == (5, True)
-    assert file_contents(tmp_path / "out") == before
+    assert read_files(tmp_path / "out") == before
     assert rank(second, "--overwrite", "--system", "bm25")[0] == 0
-    assert set(file_contents(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
+    assert set(read_files(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
 
 
 def test_rank_leaves_no_partial_file_on_a_full_disk(rank: Rank, make_input: Make, small_disk: Callable[[int], Path]) -> None:
     disk = small_disk(8)
-    golf = [argument(f"b{index}", f"Golf is sport {index}") for index in range(9)]
-    arguments = [*(argument(f"a{index}") for index in range(400)), *golf]
+    golf = [make_argument(f"b{index}", f"Golf is sport {index}") for index in range(9)]
+    arguments = [*(make_argument(f"a{index}") for index in range(400)), *golf]
     code, stderr = rank(make_input(arguments=arguments), "--depth", "1000", output=disk.name)
     assert (code, "No space left" in stderr) == (5, True)
-    assert set(file_contents(disk)) <= {"fingerprint.json"}
+    assert set(read_files(disk)) <= {"fingerprint.json"}
 
 
 @pytest.mark.slow
@@ -162,7 +162,7 @@ def test_rank_args_me_is_valid_and_deterministic(tmp_path: Path) -> None:
     for output in ("first", "second"):
         done = run_sh("-i", REAL_DATA / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert file_contents(tmp_path / "first") == file_contents(tmp_path / "second")
+    assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
     [message] = [message for message in check_format(tmp_path / "first", "run.txt") if isinstance(message, str)]
     assert "correct format" in message
     topics = {line.split()[0] for line in (tmp_path / "first" / "run.txt").read_text().splitlines()}

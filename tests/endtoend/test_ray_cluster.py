@@ -28,7 +28,7 @@ from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems import neural
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, file_contents
+from tests.conftest import ROOT, read_files
 from tests.endtoend.conftest import RankAll
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # what Ray leaves open
@@ -57,13 +57,13 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
     monkeypatch.setattr(Ranker, "shard_size", 100)
     assert rank_all("here") == 0
     assert rank_all("there", "--engine", "ray", "--ray-address", nodes.address) == 0
-    assert file_contents(tmp_path / "there") == file_contents(tmp_path / "here")
-    assert len(file_contents(tmp_path / "there")) == len(SYSTEMS) + 2
+    assert read_files(tmp_path / "there") == read_files(tmp_path / "here")
+    assert len(read_files(tmp_path / "there")) == len(SYSTEMS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "there" / "ir-metadata.yml").read_text()
     monkeypatch.setattr(ArtifactStore, "write", refusing_parts(ArtifactStore.write))
     shared = ("--engine", "ray", "--ray-address", nodes.address, "--cache-dir", str(tmp_path / "work"), "--shared-cache")
     assert rank_all("shared", *shared) == 0
-    assert file_contents(tmp_path / "shared") == file_contents(tmp_path / "here")
+    assert read_files(tmp_path / "shared") == read_files(tmp_path / "here")
 
 
 def refusing_parts(write: Callable[..., None]) -> Callable[..., None]:
@@ -179,7 +179,7 @@ def test_local_ray_needs_no_network_and_cleans_up(
         assert done.returncode == 0, done.stderr
         assert processes_of(temp_dir) == []
         assert [*home.iterdir(), *temporary.iterdir()] == []
-    assert file_contents(tmp_path / "out") == file_contents(tmp_path / "here")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "here")
 
 
 def processes_of(directory: str) -> list[psutil.Process]:

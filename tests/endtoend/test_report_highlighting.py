@@ -11,12 +11,12 @@ import pytest
 from submission.models.enrichers.deepct import DeepCT
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
-from tests.endtoend.conftest import Execute
+from tests.endtoend.conftest import MakeExecution
 from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 
 def test_words_are_highlighted_by_frequency(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())

@@ -23,7 +23,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.search import load_system
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
-from tests.endtoend.conftest import Capture, Execute
+from tests.endtoend.conftest import Capture, MakeExecution
 
 LEXICAL = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
 QUERY = "Should zoos be abolished?"
@@ -41,7 +41,7 @@ def search(capsys: Capture) -> Any:
     return run
 
 
-def test_scores_equal_those_of_rank(make_execution: Execute, tmp_path: Path) -> None:
+def test_scores_equal_those_of_rank(make_execution: MakeExecution, tmp_path: Path) -> None:
     execution = make_execution(SAMPLE)
     topics, documents = execution.topics, execution.input.documents
     for name in LEXICAL:

@@ -26,7 +26,7 @@ from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, get_system
 from submission.systems.checkpoint_store import CheckpointStore
-from tests.conftest import ROOT, SAMPLE, ParsedPage, argument, count_colours
+from tests.conftest import ROOT, SAMPLE, ParsedPage, count_colours, make_argument
 from tests.endtoend.conftest import Log
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -214,7 +214,7 @@ def test_invalid_requests(request_bytes: bytes, get: Get, server: SearchServer, 
 
 def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     premise = f"zoos </p></article><script>alert(1)</script> {EVIL} \u202e \x00 " + "and so on " * 20
-    evil = argument("<i>d</i>", f"Zoos {EVIL}", premise)
+    evil = make_argument("<i>d</i>", f"Zoos {EVIL}", premise)
     evil["context"] = {"sourceDomain": '"><script>'}
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [evil]}))
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")

@@ -23,7 +23,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours, write_targer
-from tests.endtoend.conftest import AssertFails, Capture, Execute, Log
+from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.initialisation import build_network
@@ -217,7 +217,7 @@ assert isinstance(STAGE, LexicalStage)
 
 
 def test_index_contains_only_kept_components(
-    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: Execute, caplog: Log
+    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: MakeExecution, caplog: Log
 ) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
@@ -247,7 +247,7 @@ def test_index_contains_only_kept_components(
 
 
 def test_explain_colours_claims_and_premises_on_a_terminal(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: Execute, capsys: Capture
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, capsys: Capture
 ) -> None:
     flags = [
         "-i",
@@ -280,7 +280,7 @@ def test_explain_colours_claims_and_premises_on_a_terminal(
 
 
 def test_document_lengths_count_kept_components(
-    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Execute, assert_fails: AssertFails
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: MakeExecution, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)
     flags = [

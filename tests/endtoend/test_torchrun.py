@@ -20,7 +20,7 @@ from submission.errors import SystemsFailedError
 from submission.inference import pretrained
 from submission.storage.locks import lock_directory
 from submission.systems.catalogue import RERANKERS
-from tests.conftest import ROOT, file_contents
+from tests.conftest import ROOT, read_files
 from tests.endtoend.conftest import AssertFails, Command, Log, write_encoder
 from training.__main__ import main
 from training.cli import fit_all
@@ -139,7 +139,7 @@ def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path:
     process.communicate()
     assert 5 <= len(rows(tmp_path / "killed")) < STEPS
     assert "Resuming at step" in finished(torchrun(arguments, tmp_path))
-    assert file_contents(tmp_path / "killed" / "checkpoints") == file_contents(tmp_path / "whole" / "checkpoints")
+    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
 
 

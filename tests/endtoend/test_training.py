@@ -26,7 +26,7 @@ from submission.text.normalisation import tokenise_premise
 from submission.text.surface_tokens import normalised_tokens
 from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 from submission.text.tokenisers import WordTokeniser
-from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, file_contents
+from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, read_files
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log
 from training import tasks
 from training.__main__ import main
@@ -89,14 +89,14 @@ def test_prepare_the_sample_and_a_subset(tmp_path: Path) -> None:
 def test_prepare_is_incremental_and_rejects_other_settings(
     corpus: Path, prepared_work_dir: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
-    first = {name: data for name, data in file_contents(prepared_work_dir).items() if "/" not in name}
+    first = {name: data for name, data in read_files(prepared_work_dir).items() if "/" not in name}
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir"]
     assert main([*prepare, str(tmp_path / "again")]) == 0
-    assert file_contents(tmp_path / "again") == first
+    assert read_files(tmp_path / "again") == first
     (work_dir / "train.words.parquet").unlink()
     modified = (work_dir / "train.pieces.parquet").stat().st_mtime_ns
     assert main([*prepare, str(work_dir)]) == 0
-    assert {name: data for name, data in file_contents(work_dir).items() if "/" not in name} == first
+    assert {name: data for name, data in read_files(work_dir).items() if "/" not in name} == first
     assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == modified
     assert_fails(5, "contains files made from another seed", *prepare, work_dir, "--seed", 1)
     assert main([*prepare, str(work_dir), "--seed", "1", "--overwrite"]) == 0
@@ -128,8 +128,8 @@ def test_training_on_hard_negatives(
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
     prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]
     assert main(prepare) == 0
-    first = file_contents(work_dir)
-    assert {name: first[name] for name in file_contents(prepared_work_dir)} == file_contents(
+    first = read_files(work_dir)
+    assert {name: first[name] for name in read_files(prepared_work_dir)} == read_files(
         prepared_work_dir
     )  # nothing else is another
     dealt = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
@@ -157,7 +157,7 @@ def test_training_on_hard_negatives(
     assert (positives.negatives != frame.negatives).mean() > 0.9
     assert torch.equal(positives.premises.ids, frame.premises.ids)
     assert main(prepare) == 0
-    assert file_contents(work_dir) == first
+    assert read_files(work_dir) == first
     assert main(train) == 0
     provenance = json.loads((work_dir / "checkpoints" / "mine" / "provenance.json").read_text())
     assert provenance["recipe"]["unrelated"] == "dirichlet"
@@ -173,14 +173,14 @@ def test_training_on_hard_negatives(
 def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
     prepare, files = ["prepare", "vectors", "--work-dir", str(work_dir), "--minimum-frequency", "2", "--dimensions"], {}
     assert main([*prepare, "20", "-o", str(tmp_path / "again")]) == 0
-    assert file_contents(tmp_path / "again") == file_contents(work_dir / "vectors")
+    assert read_files(tmp_path / "again") == read_files(work_dir / "vectors")
     vocabulary, vectors = word_vectors.load_vectors(work_dir / "vectors")
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     for method in ("word2vec", "fasttext"):
         written = [*prepare, "5", "--epochs", "1", "--surface-tokens", method]
         assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
-        assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
+        assert read_files(tmp_path / method) == read_files(work_dir / f"vectors-{method}")
         files[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
     assert files["word2vec"][0].terms == files["fasttext"][0].terms
     assert not np.allclose(files["word2vec"][1], files["fasttext"][1], atol=0.01)
@@ -287,8 +287,8 @@ def test_killed_training_resumes_with_the_same_bytes(work_dir: Path, write_recip
     assert not (work_dir / "checkpoints").exists()  # not finished
     done = subprocess.run([*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
     assert "Resuming at step" in done.stderr
-    assert file_contents(work_dir / "checkpoints") == file_contents(uninterrupted / "checkpoints")
-    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(uninterrupted / "fit")["mine/log.jsonl"]
+    assert read_files(work_dir / "checkpoints") == read_files(uninterrupted / "checkpoints")
+    assert read_files(work_dir / "fit")["mine/log.jsonl"] == read_files(uninterrupted / "fit")["mine/log.jsonl"]
 
 
 SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
@@ -311,24 +311,24 @@ def test_finished_network_is_kept_unless_damaged(
 ) -> None:
     assert main(fit(ONE_EPOCH)) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
-    before, times = file_contents(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
+    before, times = read_files(checkpoint), {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()}
     caplog.set_level("INFO")
     assert main(fit(ONE_EPOCH)) == 0
     assert f"{checkpoint}: already complete, skipped" in caplog.text
     assert {file: file.stat().st_mtime_ns for file in checkpoint.iterdir()} == times
     (checkpoint / "metrics.json").write_text("{}")
     assert main(fit(ONE_EPOCH)) == 0
-    assert file_contents(checkpoint) == before
+    assert read_files(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
     assert main(fit(ONE_EPOCH)) == 0
-    assert file_contents(checkpoint) == before
+    assert read_files(checkpoint) == before
     assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # another network was there
-    assert file_contents(checkpoints / "knrm") == before
+    assert read_files(checkpoints / "knrm") == before
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "thesis.txt").write_text("precious")
     assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
-    assert file_contents(tmp_path / "theirs") == {"thesis.txt": b"precious"}
+    assert read_files(tmp_path / "theirs") == {"thesis.txt": b"precious"}
     assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     assert_fails(3, "pass --restart to start over", *fit(ONE_EPOCH))
@@ -341,7 +341,7 @@ def test_finished_network_is_kept_unless_damaged(
 
     monkeypatch.setattr(os, "fsync", fills)
     assert_fails(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
-    assert file_contents(checkpoint) == before
+    assert read_files(checkpoint) == before
     load_checkpoint(checkpoint)
 
 

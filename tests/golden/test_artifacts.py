@@ -16,7 +16,7 @@ from submission.output.runs import format_run
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
-from tests.conftest import argument, write_deepct, write_lexical
+from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
 GOLDEN = {
@@ -50,7 +50,7 @@ def hash_artifacts(directory: Path) -> dict[str, str]:
 def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callable[..., Execution], tmp_path: Path) -> None:
     premises = [f"{FILLER} {'zoos ' * index}cost {index} coins" for index in range(5)]
     conclusions = ("Zoos aren't cruel!", "Golf is a sport", "Ａ café is no zoo")  # noqa: RUF001  # full-width letter
-    documents = [argument(f"a{index}", conclusions[index % 3], premise) for index, premise in enumerate(premises)]
+    documents = [make_argument(f"a{index}", conclusions[index % 3], premise) for index, premise in enumerate(premises)]
     checkpoints = tmp_path / "checkpoints"
     write_deepct(checkpoints, "deepct")
     write_lexical(checkpoints, "dirichlet", Dirichlet())

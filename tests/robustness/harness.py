@@ -14,7 +14,7 @@ from _pytest.logging import LogCaptureHandler
 
 from submission.__main__ import main
 from submission.data.run_validation import find_run_issues
-from tests.conftest import argument
+from tests.conftest import make_argument
 
 FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # systems of the fixture `finished`
 EXIT_CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
@@ -24,8 +24,8 @@ TOO_SMALL = {"too few lines", "too few topics"}  # categories of issues
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
 ARGUMENTS = [
-    argument("a1"), argument("a2", "Golf is a sport"), argument("a3", "Taxes should rise"), argument("a4", "Zoos!"),
-    argument("a5", "Dogs make good pets"),
+    make_argument("a1"), make_argument("a2", "Golf is a sport"), make_argument("a3", "Taxes should rise"), make_argument("a4", "Zoos!"),
+    make_argument("a5", "Dogs make good pets"),
 ]  # fmt: skip
 
 Result = tuple[int, str]  # exit code and output

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT, file_contents
+from tests.conftest import ROOT, read_files
 from tests.robustness.harness import DEEP, FINISHED, Program, link_to_zero, rank_again, write
 
 Change = Callable[[Path], object]
@@ -93,13 +93,13 @@ def test_damaged_manifest_is_rebuilt_but_output_needs_overwrite(
         replace_with(MANIFESTS[content])(file)
         rank_again(finished_program, finished, pattern)
     replace_with(MANIFESTS[content])(finished_program.output / "fingerprint.json")
-    before = file_contents(finished_program.output)
+    before = read_files(finished_program.output)
     code, output = finished_program.rank(systems=FINISHED)
     assert code == 5, output
     assert "use --overwrite" in output
-    assert file_contents(finished_program.output) == before
+    assert read_files(finished_program.output) == before
     assert finished_program.rank("--overwrite", systems=FINISHED)[0] == 0
-    assert set(file_contents(finished_program.output)) == set(file_contents(finished / "out"))
+    assert set(read_files(finished_program.output)) == set(read_files(finished / "out"))
 
 
 @pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"backwards"}))
@@ -212,8 +212,8 @@ def test_execution_resumes_after_full_disk(program: Program, small_disk: Callabl
         message = r"(No space left on device|disk is full)\); free disk space or choose another"
         assert code == 0 or re.search(message, output), output
     assert (codes[0], codes[1], codes[-1]) == (5, 5, 0)
-    resumed = file_contents(program.output)
+    resumed = read_files(program.output)
     shutil.rmtree(program.output)
     assert program.rank(systems=systems)[0] == 0
-    differing = {name for name, content in file_contents(program.output).items() if content != resumed[name]}
+    differing = {name for name, content in read_files(program.output).items() if content != resumed[name]}
     assert differing <= {"ir-metadata.yml"}

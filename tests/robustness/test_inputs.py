@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PREMISE, ROOT, argument
+from tests.conftest import PREMISE, ROOT, make_argument
 from tests.robustness.harness import ARGUMENTS, DEEP, TOPICS, Damage, Program, write, write_input
 
 MANY_DIGITS = "7" * 6000
@@ -59,7 +59,7 @@ def arguments(*added: dict[str, Any] | str) -> Damage:
 
 
 def argument_with(**fields: Any) -> dict[str, Any]:
-    return {**argument("x"), **fields}
+    return {**make_argument("x"), **fields}
 
 
 def special(name: str, kind: str) -> Damage:
@@ -145,11 +145,11 @@ VALID: dict[str, Damage] = {  # odd but valid
     "a number of other digits": topics(topic("\u0661", "zoos") + ""),
     "corpus with a BOM": corpus(b"\xef\xbb\xbf" + BYTES),
     "corpus in gzip": corpus(COMPRESSED, "args-me.json.gz"),
-    "one conclusion": corpus(json.dumps({"arguments": [argument("a1"), argument("a2")]})),
-    "two conclusions": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "golf")]})),
-    "two conclusions that share a word": corpus(json.dumps({"arguments": [argument("a1"), argument("a2", "zoos are fun")]})),
+    "one conclusion": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2")]})),
+    "two conclusions": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2", "golf")]})),
+    "two conclusions that share a word": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2", "zoos are fun")]})),
     "a word in half of the conclusions": corpus(
-        json.dumps({"arguments": [argument(f"a{n}", text) for n, text in enumerate(("zoos", "zoos b", "golf", "golf b"))]})
+        json.dumps({"arguments": [make_argument(f"a{n}", text) for n, text in enumerate(("zoos", "zoos b", "golf", "golf b"))]})
     ),
     "a premise of digits": arguments(argument_with(premises=[{"text": f"{MANY_DIGITS} " * 20}])),
     "a premise of one word": arguments(argument_with(premises=[{"text": "x" * 300_000}])),
@@ -222,7 +222,7 @@ INVALID: dict[str, tuple[Damage, str]] = {
         f"corpus: {name} in an id": (arguments(f'{{"id":"x{text}","conclusion":"c","premises":[]}}'), "invalid id 'x")
         for name, text in CONTROLS.items()
     },
-    "corpus: an id of another text": (arguments(argument("a1", "Something else")), "a1 occurs 2 times"),
+    "corpus: an id of another text": (arguments(make_argument("a1", "Something else")), "a1 occurs 2 times"),
     "corpus: premises that are no list": (arguments(argument_with(premises="x")), "(id x)"),
     "corpus: an argument that is a list": (arguments("[]"), "argument 6"),
     "corpus: a word in the place of a text": (arguments('{"id":"x","conclusion":none}'), "argument 6, line 1"),

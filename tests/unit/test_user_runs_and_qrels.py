@@ -13,7 +13,7 @@ import yaml
 
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
-from tests.conftest import ROOT, argument
+from tests.conftest import ROOT, make_argument
 from training.__main__ import main as training
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
@@ -288,7 +288,7 @@ DOCNOS = [f"a{index:03}" for index in range(150)]
 
 @pytest.fixture
 def long_input(make_input: Callable[..., Path]) -> Path:
-    return make_input([("1", "Are zoos cruel?")], [argument(docno) for docno in DOCNOS])
+    return make_input([("1", "Are zoos cruel?")], [make_argument(docno) for docno in DOCNOS])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from submission.data.args_me import find_corpus_files
 from submission.data.collection import select_collection, validate_collection
 from submission.errors import InputError
-from tests.conftest import PREMISE, argument, load_documents
+from tests.conftest import PREMISE, load_documents, make_argument
 
 
 def write_and_load(directory: Path, content: str | bytes, name: str = "args-me.json") -> list[dict[str, str]]:
@@ -41,8 +41,8 @@ def test_premises_are_joined_in_order(tmp_path: Path) -> None:
 
 def test_portal_files_gzip_and_both_id_forms(tmp_path: Path) -> None:
     first, second = "S102a4f1a-A4a1828d0", "197beaca-2019-04-18T11:28:59Z-00001-000"
-    (tmp_path / "debateorg.json").write_text(corpus(argument(first)))
-    rows = write_and_load(tmp_path, gzip.compress(corpus(argument(second)).encode()), "idebate.json.gz")
+    (tmp_path / "debateorg.json").write_text(corpus(make_argument(first)))
+    rows = write_and_load(tmp_path, gzip.compress(corpus(make_argument(second)).encode()), "idebate.json.gz")
     assert [row["docno"] for row in rows] == [first, second]
 
 
@@ -75,12 +75,12 @@ def test_missing_directory_raises(tmp_path: Path) -> None:
         ('{"arguments": [{"id": "a", "more": ' + "[" * 200_000, ["malformed JSON"]),
         ("[]", ["expected {"]),
         ("", ["malformed JSON"]),
-        (corpus(argument("a b")), ["'a b'", "without whitespace"]),
-        (corpus(argument("")), ["''", "without whitespace"]),
-        (corpus(argument("a"), argument("")), ["''", "without whitespace"]),
-        (corpus(argument(" a"), argument("b")), ["' a'", "without whitespace"]),
-        (corpus(argument("a"), argument("b\n")), [r"'b\n'", "without whitespace"]),
-        (corpus(argument("\u2003")), ["without whitespace"]),
+        (corpus(make_argument("a b")), ["'a b'", "without whitespace"]),
+        (corpus(make_argument("")), ["''", "without whitespace"]),
+        (corpus(make_argument("a"), make_argument("")), ["''", "without whitespace"]),
+        (corpus(make_argument(" a"), make_argument("b")), ["' a'", "without whitespace"]),
+        (corpus(make_argument("a"), make_argument("b\n")), [r"'b\n'", "without whitespace"]),
+        (corpus(make_argument("\u2003")), ["without whitespace"]),
     ],
 )
 def test_invalid_corpus_raises(tmp_path: Path, content: str | bytes, expected: list[str]) -> None:
@@ -91,20 +91,20 @@ def test_invalid_corpus_raises(tmp_path: Path, content: str | bytes, expected: l
 
 def test_damaged_gzip_raises(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="damaged gzip"):
-        write_and_load(tmp_path, gzip.compress(corpus(argument("a")).encode())[:-9], "args-me.json.gz")
+        write_and_load(tmp_path, gzip.compress(corpus(make_argument("a")).encode())[:-9], "args-me.json.gz")
 
 
 def test_equal_duplicates_are_dropped_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "idebate.json").write_text(corpus(argument("a"), argument("b")))
-    rows = write_and_load(tmp_path, corpus(argument("a"), argument("c")), "debateorg.json")
+    (tmp_path / "idebate.json").write_text(corpus(make_argument("a"), make_argument("b")))
+    rows = write_and_load(tmp_path, corpus(make_argument("a"), make_argument("c")), "debateorg.json")
     assert [row["docno"] for row in rows] == ["a", "c", "b"]
     assert "dropped 1 arguments repeated with the same text" in caplog.text
 
 
 def test_conflicting_duplicates_name_id_and_files(tmp_path: Path) -> None:
-    (tmp_path / "idebate.json").write_text(corpus(argument("a", premise="other")))
+    (tmp_path / "idebate.json").write_text(corpus(make_argument("a", premise="other")))
     with pytest.raises(InputError, match=r"debateorg\.json.*idebate\.json: argument a occurs 2 times with different texts"):
-        write_and_load(tmp_path, corpus(argument("a")), "debateorg.json")
+        write_and_load(tmp_path, corpus(make_argument("a")), "debateorg.json")
 
 
 def test_empty_corpus(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,14 +115,14 @@ def test_empty_corpus(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 def test_collection_excludes_short_premises(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     texts = {"a": " ".join(["w"] * 15), "b": " ".join(["w"] * 14), "c": " ", "d": PREMISE}
-    (tmp_path / "args-me.json").write_text(corpus(*(argument(docno, premise=text) for docno, text in texts.items())))
+    (tmp_path / "args-me.json").write_text(corpus(*(make_argument(docno, premise=text) for docno, text in texts.items())))
     collection = select_collection(load_documents(tmp_path))
     assert list(collection["docno"]) == ["a", "d"]
     assert "2 of 4 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text
 
 
 def test_empty_collection_raises(make_input: Callable[..., Path]) -> None:
-    directory = make_input(arguments=[argument("a", premise="short")])
+    directory = make_input(arguments=[make_argument("a", premise="short")])
     documents = load_documents(directory)
     with pytest.raises(InputError, match="at least 15 words"):
         validate_collection(select_collection(documents), len(documents))

@@ -12,12 +12,12 @@ from submission.data.argument_metadata import DATABASE_FILE, ArgumentMetadata, M
 from submission.errors import OutputError
 from submission.search.corpus import Corpus
 from submission.storage.cache_directory import CacheDirectory
-from tests.conftest import SAMPLE, argument
+from tests.conftest import SAMPLE, make_argument
 
 
 def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
     premises = [{"text": f"a premise of {docno}", "stance": stance} for stance in stances]
-    return {**argument(docno), "premises": premises, "context": context}
+    return {**make_argument(docno), "premises": premises, "context": context}
 
 
 @pytest.fixture

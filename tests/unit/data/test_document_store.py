@@ -17,14 +17,14 @@ from submission.data.document_store import open_document_store
 from submission.errors import InputError, OutputError
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
-from tests.conftest import PREMISE, argument
+from tests.conftest import PREMISE, make_argument
 
 COLUMNS = ["docno", "conclusion", "premise"]
 ARGUMENTS = [
-    argument("b", conclusion="Zoos are cruel", premise=f"{PREMISE} naïve 東京"),
-    argument("a", conclusion="Cruel zoos", premise=PREMISE),
-    argument("c", conclusion="golf", premise="short"),
-    argument("d", conclusion="Golf is a sport", premise=PREMISE),
+    make_argument("b", conclusion="Zoos are cruel", premise=f"{PREMISE} naïve 東京"),
+    make_argument("a", conclusion="Cruel zoos", premise=PREMISE),
+    make_argument("c", conclusion="golf", premise="short"),
+    make_argument("d", conclusion="Golf is a sport", premise=PREMISE),
 ]
 
 
@@ -111,7 +111,7 @@ def test_batches_report_issues_like_one_read(
     repeated = make_input(arguments=[*ARGUMENTS, ARGUMENTS[0]], name="repeated")
     assert query_all(repeated, tmp_path / "work")["size"] == 4
     assert "dropped 1 arguments repeated with the same text" in caplog.text
-    for index, invalid in enumerate([argument("b", "golf"), argument("b b"), {"id": "b"}]):
+    for index, invalid in enumerate([make_argument("b", "golf"), make_argument("b b"), {"id": "b"}]):
         directory = make_input(arguments=[*ARGUMENTS, invalid], name=f"invalid-{index}")
         _, [issue, *_] = Dataset(directory).reader.read_documents()
         with pytest.raises(InputError) as error:
@@ -122,7 +122,7 @@ def test_batches_report_issues_like_one_read(
 
 def test_another_corpus_gets_its_own_store(directory: Path, tmp_path: Path, make_input: Callable[..., Path]) -> None:
     query_all(directory, tmp_path / "work")
-    larger = make_input(arguments=[*ARGUMENTS, argument("z", conclusion="golf clubs")], name="larger")
+    larger = make_input(arguments=[*ARGUMENTS, make_argument("z", conclusion="golf clubs")], name="larger")
     assert query_all(larger, tmp_path / "work")["size"] == 5
 
 

@@ -15,7 +15,7 @@ from submission.__main__ import main
 from submission.data.args_me_records import decode_arguments
 from submission.data.dataset import Dataset
 from submission.data.runs import read_run
-from tests.conftest import PREMISE, argument, write_tiny_ranker
+from tests.conftest import PREMISE, make_argument, write_tiny_ranker
 from training.data.debates import read_debate_titles, read_topics
 
 TOPICS = "<topics><topic><number>{}</number><title>zoos</title></topic></topics>"
@@ -111,44 +111,56 @@ VALID: dict[str, tuple[dict[str, str], list[list[str]], list[list[str]]]] = {  #
     ),
     "a model hub's lines": (json_lines(HUB, "", {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
     "the big file's arguments as lines": (
-        json_lines({**argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
+        json_lines({**make_argument("a"), "premises": [{"text": "one"}, {"text": "two"}]}),
         [["1", "zoos"]],
         [["a", "one two"]],
     ),
-    "both sorts of lines": (json_lines(argument("a"), {**HUB, "id": "b"}), [["1", "zoos"]], [["a", PREMISE], ["b", PREMISE]]),
+    "both sorts of lines": (
+        json_lines(make_argument("a"), {**HUB, "id": "b"}),
+        [["1", "zoos"]],
+        [["a", PREMISE], ["b", PREMISE]],
+    ),
     "packed lines of a portal": (
         {"topics_xml": TOPICS.format(1), "idebate_jsonl_gz": "\ufeff" + lines(HUB, HUB)},
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
     "JSON Lines next to JSON": (
-        {**touche(argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
+        {**touche(make_argument("a", "Zoos")), "args__me_jsonl": lines(HUB)},
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
     "args.me next to another corpus.jsonl": (
-        {**touche(argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
+        {**touche(make_argument("a")), "corpus_jsonl": '{"_id": "x", "text": "y"}'},
         [["1", "zoos"]],
         [["a", PREMISE]],
     ),
-    "the word NaN in a text": (touche(argument("a", premise="[NaN, Infinity]")), [["1", "zoos"]], [["a", "[NaN, Infinity]"]]),
-    "# inside a number": ({**touche(argument("a")), "topics_xml": TOPICS.format("1#")}, [["1#", "zoos"]], [["a", PREMISE]]),
+    "the word NaN in a text": (
+        touche(make_argument("a", premise="[NaN, Infinity]")),
+        [["1", "zoos"]],
+        [["a", "[NaN, Infinity]"]],
+    ),
+    "# inside a number": (
+        {**touche(make_argument("a")), "topics_xml": TOPICS.format("1#")},
+        [["1#", "zoos"]],
+        [["a", PREMISE]],
+    ),
 }
 
 INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
     "NaN as a premise": (
-        touche(argument("a"), {**argument("b"), "premises": [{"text": NAN}]}),
+        touche(make_argument("a"), {**make_argument("b"), "premises": [{"text": NAN}]}),
         "args-me.json, argument 2 (id b): premises[0].text is NaN; NaN and Infinity",
     ),
     "NaN in a context": (
-        touche({**argument("a"), "context": {"year": NAN}, "more": 1}),
+        touche({**make_argument("a"), "context": {"year": NAN}, "more": 1}),
         "args-me.json, argument 1 (id a): context.year is NaN",
     ),
     "NaN before the id": (
-        touche({"stance": [0, -INFINITY], **argument("a")}),
+        touche({"stance": [0, -INFINITY], **make_argument("a")}),
         "argument 1 (id a): stance[1] is -Infinity",
     ),
-    "NaN as the id": (touche({**argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
+    "NaN as the id": (touche({**make_argument("a"), "id": NAN}), "args-me.json, argument 1: id is NaN"),
     "NaN outside the arguments": (
         {"topics_xml": TOPICS.format(1), "args__me_json": '{"version": NaN, "arguments": []}'},
         "args-me.json: version is NaN",
@@ -180,7 +192,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
         "args-me.jsonl, line 2 (id b): neither premises nor argument; expected {",
     ),
     "a line with both": (
-        json_lines({**argument("a"), "argument": "x"}),
+        json_lines({**make_argument("a"), "argument": "x"}),
         "args-me.jsonl, line 1 (id a): both premises and argument",
     ),
     "a line that is cut": (json_lines(HUB, '{"id": "b", "concl'), "args-me.jsonl, line 2: malformed JSON at byte 18"),
@@ -198,7 +210,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
         "args-me.jsonl, line 3 (id b): argument is NaN",
     ),
     "NaN in a line's field that is not read": (
-        json_lines({**argument("a"), "context": {"year": INFINITY}}),
+        json_lines({**make_argument("a"), "context": {"year": INFINITY}}),
         "args-me.jsonl, line 1 (id a): context.year is Infinity",
     ),
     "the corpus of 2022": (
@@ -272,7 +284,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
     "no documents": (tirex(documents=""), "all 0 documents are empty"),
     "no texts": (tirex(documents='{"docno": "d", "text": " "}'), "all 1 documents are empty"),
     "a comment for a topic": (
-        {**touche(argument("a")), "topics_xml": TOPICS.format("#1")},
+        {**touche(make_argument("a")), "topics_xml": TOPICS.format("#1")},
         "topics.xml, line 1: invalid number '#1'; ids must not start with #",
     ),
     "a comment for a query": (
@@ -408,7 +420,7 @@ def test_systems_reject_empty_collection(
             "all 2 documents in the collection, 1 of them empty",
         ),
         (
-            touche(argument("a"), argument("b", premise="short")),
+            touche(make_argument("a"), make_argument("b", premise="short")),
             "1 of 2 arguments in the collection; the others have premises of fewer than 15 words",
         ),
     ],
@@ -428,10 +440,10 @@ def test_check_reports_collection_size(
             ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
         ),
         (
-            touche({**argument("a"), "x": [INFINITY, NAN]}, argument("c"), {"id": "b"}),
+            touche({**make_argument("a"), "x": [INFINITY, NAN]}, make_argument("c"), {"id": "b"}),
             ["argument 1 (id a): x[0] is Infinity", "argument 1 (id a): x[1] is NaN", "argument 3 (id b): Object missing"],
         ),
-        (touche(argument("a"), {**argument("b"), "id": NAN}), ["argument 2: id is NaN"]),
+        (touche(make_argument("a"), {**make_argument("b"), "id": NAN}), ["argument 2: id is NaN"]),
         (
             {"topics_xml": TOPICS.format(1), "args__me_json": '{"arguments": [{"id": "a"x", "conclusion": "b, NaN, c"}]}'},
             ["argument 1, line 1, column 26: malformed JSON"],
@@ -454,7 +466,7 @@ def test_check_lists_all_errors(
 def test_topics_from_json_lines(tmp_path: Path) -> None:
     context = {"topic": "zoos", "discussionTitle": "Should zoos be closed?"}
     file = tmp_path / "args-me.jsonl"
-    file.write_text(lines({**argument("a"), "context": context}, HUB | {"id": "b"}))
+    file.write_text(lines({**make_argument("a"), "context": context}, HUB | {"id": "b"}))
     assert read_topics([file]) == {"a": "zoos", "b": ""}
     assert read_debate_titles([file]) == ["Should zoos be closed?"]
     assert [record["id"] for record in decode_arguments(dict, file)] == ["a", "b"]

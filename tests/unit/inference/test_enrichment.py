@@ -22,7 +22,7 @@ from submission.models.enricher import Enricher, TokenAnnotation
 from submission.retrieval import term_index as term_index_module
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
-from tests.conftest import file_contents, text_lookup
+from tests.conftest import build_text_lookup, read_files
 
 CPU = torch.device("cpu")
 TEXTS = [" ".join(["Zoos", *["cage"] * (index % 4), f"w{index % 7}.", "Running runs", f"x{index}"]) for index in range(50)]
@@ -160,7 +160,7 @@ def test_enrichment_resumes_after_kills(
     with caplog.at_level(logging.INFO):
         run(opened, tmp_path / "killed")
     assert computed == [0, 1, 1, 2, 2, 3, 3, 4]
-    assert file_contents(tmp_path / "killed") == file_contents(tmp_path / "whole")
+    assert read_files(tmp_path / "killed") == read_files(tmp_path / "whole")
     assert ": 20 documents to enrich, about" in caplog.text
     run(opened, tmp_path / "killed")
     assert len(computed) == 8
@@ -203,7 +203,7 @@ def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Pa
 
     def build(settings: IndexSettings) -> TermIndex:
         cache = ArtifactStore(tmp_path / settings.stemmer, {})
-        return load_or_build_term_index(COLLECTION["docno"].tolist(), text_lookup(COLLECTION), settings, cache, enriching)
+        return load_or_build_term_index(COLLECTION["docno"].tolist(), build_text_lookup(COLLECTION), settings, cache, enriching)
 
     index = build(IndexSettings(stemmer="porter"))
     index_terms, frequencies = index.get_document_terms(1)

@@ -20,7 +20,7 @@ from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.text.passages import PassageReader
-from tests.conftest import TINY_BERT, file_contents, tiny_tokenizer, update_hash, write_deepct
+from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, update_hash, write_deepct
 
 CPU = torch.device("cpu")
 TEXTS_READ = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
@@ -39,7 +39,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_weights_do_not_depend_on_the_batch() -> None:
-    network, reader = deepct().eval(), PassageReader(tiny_tokenizer(), 12, 60)
+    network, reader = deepct().eval(), PassageReader(build_tiny_tokenizer(), 12, 60)
     passages = [passage for text in TEXTS_READ for passage in reader.split(text)]
     with torch.no_grad():
         together = network.annotate(passages)
@@ -171,5 +171,5 @@ def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
     save_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
-    assert sum(map(len, file_contents(tmp_path / "deepct").values())) < 13e6
+    assert sum(map(len, read_files(tmp_path / "deepct").values())) < 13e6
     assert isinstance(load_enricher(tmp_path / "deepct").network, DeepCT)

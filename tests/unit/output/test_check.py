@@ -10,7 +10,7 @@ from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
 from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
-from tests.conftest import argument
+from tests.conftest import make_argument
 
 GOOD = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
@@ -118,9 +118,15 @@ def test_check_reports_success(
 def test_all_issues_of_an_input_are_reported(
     make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    broken = argument("a3")
+    broken = make_argument("a3")
     del broken["conclusion"]
-    arguments = [argument("a1"), argument("a1", "Something else"), argument("a b"), broken, {**argument("a4"), "premises": 3}]
+    arguments = [
+        make_argument("a1"),
+        make_argument("a1", "Something else"),
+        make_argument("a b"),
+        broken,
+        {**make_argument("a4"), "premises": 3},
+    ]
     directory = make_input([("", "no number"), ("2", ""), ("3", "x"), ("3", "y")], arguments)
     (directory / "idebate.json").write_text(json.dumps({"arguments": arguments[:3]}))
     assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 3
@@ -143,7 +149,7 @@ def test_checkpoints_are_probed(make_input: Callable[..., Path], checkpoints: Pa
 def test_texts_of_another_corpus_version_warn(
     make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = make_input(None, [argument("S1-A1"), argument("S2-A2")])
+    directory = make_input(None, [make_argument("S1-A1"), make_argument("S2-A2")])
     command = ["check", "-i", str(directory), "--checkpoints", str(checkpoints), "--mismatched-ids", str(tmp_path / "ids")]
     assert main(command) == 0
     assert (

@@ -26,7 +26,7 @@ from submission.retrieval.dense import (
 )
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import TINY_BERT, file_contents, text_lookup, tiny_tokenizer
+from tests.conftest import TINY_BERT, build_text_lookup, build_tiny_tokenizer, read_files
 
 CPU = torch.device("cpu")
 NAMES = [f"d{i:03}" for i in range(150)]
@@ -34,7 +34,7 @@ NAMES = [f"d{i:03}" for i in range(150)]
 
 @pytest.fixture
 def checkpoint() -> RankerCheckpoint:
-    tokeniser = WordPieceTokeniser(tiny_tokenizer(), MaxLengths(20, 30))
+    tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     torch.manual_seed(3)
     bert = {**TINY_BERT, "max_position_embeddings": 32, "vocab_size": 60}
     ranker = SBERT(SBERT.Config(bert=bert, cls=2, sep=3)).eval()
@@ -52,7 +52,7 @@ def corpus() -> pd.DataFrame:
 
 
 def build(corpus: pd.DataFrame, checkpoint: RankerCheckpoint, directory: Path) -> DenseIndex:
-    premises = make_premise_texts(corpus["docno"].tolist(), text_lookup(corpus))
+    premises = make_premise_texts(corpus["docno"].tolist(), build_text_lookup(corpus))
     return load_or_build_dense_index(premises, checkpoint, CPU, ArtifactStore(directory, {}))
 
 
@@ -117,7 +117,7 @@ def test_index_does_not_depend_on_shards_and_resumes(
     assert not (tmp_path / "stopped" / "manifest.json").exists()
     build(corpus, checkpoint, tmp_path / "stopped")
     assert calls == [40, 40, 40, 40, 30]
-    assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
+    assert read_files(tmp_path / "stopped") == read_files(tmp_path / "whole")
     build(corpus, checkpoint, tmp_path / "stopped")
     assert len(calls) == 5  # a finished index is only opened
 
@@ -126,12 +126,12 @@ def test_damaged_index_is_rebuilt(
     checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     build(corpus, checkpoint, tmp_path)
-    good = file_contents(tmp_path)
+    good = read_files(tmp_path)
     data = bytearray(good["vectors.npy"])
     data[-5] ^= 1
     (tmp_path / "vectors.npy").write_bytes(bytes(data))
     build(corpus, checkpoint, tmp_path)
-    assert file_contents(tmp_path) == good
+    assert read_files(tmp_path) == good
     assert "checksum mismatch" in caplog.text
 
 

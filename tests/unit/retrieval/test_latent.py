@@ -18,7 +18,7 @@ from submission.retrieval.sparse_matrix import CSR_FILES, merge_shards
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from tests.conftest import text_lookup
+from tests.conftest import build_text_lookup
 from tests.golden.test_snrm import TEXTS, load
 
 CPU = torch.device("cpu")
@@ -50,7 +50,7 @@ def corpus() -> pd.DataFrame:
 
 def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
     return load_or_build_latent_index(
-        corpus["docno"].tolist(), text_lookup(corpus), checkpoint, CPU, ArtifactStore(directory, {})
+        corpus["docno"].tolist(), build_text_lookup(corpus), checkpoint, CPU, ArtifactStore(directory, {})
     )
 
 

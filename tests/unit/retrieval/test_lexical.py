@@ -28,7 +28,7 @@ from submission.retrieval.lexical import (
 )
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
-from tests.conftest import text_lookup
+from tests.conftest import build_text_lookup
 
 SIX = [
     "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
@@ -40,7 +40,7 @@ MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query"), Dirich
 def index_of(texts: list[str], directory: Path) -> TermIndex:
     documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
     return load_or_build_term_index(
-        documents["docno"].tolist(), text_lookup(documents), IndexSettings(stemmer="none"), ArtifactStore(directory, {})
+        documents["docno"].tolist(), build_text_lookup(documents), IndexSettings(stemmer="none"), ArtifactStore(directory, {})
     )
 
 

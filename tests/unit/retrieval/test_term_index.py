@@ -15,7 +15,7 @@ from submission.retrieval.fields import select_texts
 from submission.retrieval.term_index import INDEX_FILES, IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.index_terms import Stemmer, TermAnalyser
-from tests.conftest import file_contents, text_lookup
+from tests.conftest import build_text_lookup, read_files
 
 DOCUMENTS = pd.DataFrame(
     {
@@ -31,7 +31,7 @@ WORDS = IndexSettings(stemmer="none")
 
 def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = WORDS) -> TermIndex:
     store = ArtifactStore(directory, {}, overwrite=True)
-    return load_or_build_term_index(documents["docno"].tolist(), text_lookup(documents), settings, store)
+    return load_or_build_term_index(documents["docno"].tolist(), build_text_lookup(documents), settings, store)
 
 
 def test_index_counts_terms(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_result_does_not_depend_on_shards(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(term_index_module, "SHARD_SIZE", size)
         monkeypatch.setattr(term_index_module, "TOKENISE_BATCH", at_a_time)
         build(tmp_path / f"{size}")
-        assert file_contents(tmp_path / f"{size}") == file_contents(tmp_path / "whole")
-    assert {*file_contents(tmp_path / "whole")} == {*INDEX_FILES, "manifest.json"}
+        assert read_files(tmp_path / f"{size}") == read_files(tmp_path / "whole")
+    assert {*read_files(tmp_path / "whole")} == {*INDEX_FILES, "manifest.json"}
 
 
 def test_build_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_build_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         build(tmp_path / "stopped")
     build(tmp_path / "stopped")
     assert starts == [0, 10, 20, 20, 30]
-    assert file_contents(tmp_path / "stopped") == file_contents(tmp_path / "whole")
+    assert read_files(tmp_path / "stopped") == read_files(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])

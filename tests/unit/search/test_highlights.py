@@ -9,9 +9,9 @@ from submission.models.enricher import TokenAnnotation
 from submission.search.highlights import WEIGHT_LEVELS, Highlight, compute_highlights, locate_words
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
-from tests.conftest import SAMPLE, argument
+from tests.conftest import SAMPLE, make_argument
 
-Execute = Callable[..., Execution]
+MakeExecution = Callable[..., Execution]
 DOCNO = "S89c1bfbf-A23fa7870"
 
 
@@ -20,7 +20,7 @@ def texts_and_labels(execution: Execution, docno: str, highlights: list[Highligh
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
-def test_targer_highlights_the_indexed_claims_and_premises(make_execution: Execute) -> None:
+def test_targer_highlights_the_indexed_claims_and_premises(make_execution: MakeExecution) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["targer_dirichlet"].stage
     pairs = texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
     assert ("home has been turned into farmland", "premise") in pairs
@@ -31,7 +31,7 @@ def test_targer_highlights_the_indexed_claims_and_premises(make_execution: Execu
 
 
 @pytest.mark.slow
-def test_deepct_highlights_words_by_weight_except_urls(make_execution: Execute, tmp_path: Path) -> None:
+def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution, tmp_path: Path) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
     assert {label for _, label in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
@@ -41,7 +41,7 @@ def test_deepct_highlights_words_by_weight_except_urls(make_execution: Execute, 
     assert not any("example" in text for text, _ in pairs)  # part of a URL
 
 
-def test_systems_without_enricher_have_no_highlights(make_execution: Execute) -> None:
+def test_systems_without_enricher_have_no_highlights(make_execution: MakeExecution) -> None:
     execution = make_execution(SAMPLE)
     for name in ("dirichlet", "bm25", "fusion"):
         assert compute_highlights(SYSTEMS[name].stage, execution, DOCNO) == []
@@ -55,13 +55,13 @@ def test_words_are_located_in_texts_with_urls() -> None:
     assert located == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
-def test_highlights_of_the_conclusion_are_omitted(make_execution: Execute, make_input: Callable[..., Path]) -> None:
+def test_highlights_of_the_conclusion_are_omitted(make_execution: MakeExecution, make_input: Callable[..., Path]) -> None:
     conclusion = "Therefore, I strongly believe that zoos should be closed by the government."
     premise = (
         "Animals in small cages suffer from stress and they become ill, because they cannot move. "
         "Moreover, children learn little about wild animals in a zoo."
     )
-    execution = make_execution(make_input(arguments=[argument("a", conclusion, premise)]), qid="1")
+    execution = make_execution(make_input(arguments=[make_argument("a", conclusion, premise)]), qid="1")
     stage = SYSTEMS["targer_dirichlet"].stage
     spans = [span.text for span in stage.explain(execution, "1", "a").component_spans if span.component]
     assert spans[0] == "zoos should be closed by the government"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.text.passages import SENTENCE_END, PassageReader, split_passages
-from tests.conftest import tiny_tokenizer
+from tests.conftest import build_tiny_tokenizer
 
 
 def test_fitting_sentences_stay_whole() -> None:
@@ -52,7 +52,7 @@ def test_long_whitespace_is_split_in_linear_time() -> None:
 
 
 def test_words_and_word_pieces() -> None:
-    reader = PassageReader(tiny_tokenizer(), 4, 100)
+    reader = PassageReader(build_tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
     assert first.words == ["topic", "filler", "", "abc", "", ""]  # punctuation is unknown to it
@@ -64,7 +64,7 @@ def test_words_and_word_pieces() -> None:
 
 
 def test_passage_is_truncated_to_max_pieces() -> None:
-    tokenizer = tiny_tokenizer()
+    tokenizer = build_tiny_tokenizer()
     [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
     assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a cut word stays whole
     assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from tests.conftest import TINY_BERT, tiny_tokenizer
+from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.data.datasets.sentence_pairs import BWS_FILE, BWS_HEADER, CROSS_TOPIC_SPLITS, MRPC_FILES, MRPC_HEADER
 
 TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
@@ -35,7 +35,7 @@ def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_encoder(folder: Path, seed: int) -> Path:
     """Write a random BERT in Hugging Face format."""
     folder.mkdir()
-    tokenizer = tiny_tokenizer()
+    tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
     sizes = {**TINY_BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}

@@ -9,7 +9,7 @@ import pytest
 
 from submission.errors import InputError
 from submission.storage.atomic_files import sha256_file
-from tests.conftest import file_contents
+from tests.conftest import read_files
 from tests.unit.training.data.quality_files import write_ibm, write_ukp, write_webis
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
@@ -110,9 +110,9 @@ def test_prepare_writes_one_table_per_data_set(
     write_ukp(data)
     assert main(command) == 0
     assert f"{data}: not found: {ibm_argq.FOLDER}, {webis_argquality.FOLDER}" in caplog.text
-    assert sorted(file_contents(work / "quality")) == ["ukp.json", "ukp.parquet"]
+    assert sorted(read_files(work / "quality")) == ["ukp.json", "ukp.parquet"]
     assert source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)}
-    ukp_files = file_contents(work / "quality")
+    ukp_files = read_files(work / "quality")
     for name in ("ibm", "webis"):
         with pytest.raises(
             InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work-dir"
@@ -121,7 +121,7 @@ def test_prepare_writes_one_table_per_data_set(
     write_ibm(data)
     write_webis(data)
     assert main(command) == 0
-    all_files = file_contents(work / "quality")
+    all_files = read_files(work / "quality")
     assert sorted(all_files) == sorted(f"{name}.{suffix}" for name in ("ukp", "ibm", "webis") for suffix in ("json", "parquet"))
     assert {name: all_files[name] for name in ukp_files} == ukp_files
 
@@ -137,7 +137,7 @@ def test_prepare_writes_one_table_per_data_set(
     assert load_webis_judgments(work)[COLUMNS].equals(load_table(work, "webis"))
     assert {"relevance", "argument", *webis_argquality.MODELS} < {*load_webis_judgments(work)}
     assert main(command) == 0
-    assert file_contents(work / "quality") == all_files
+    assert read_files(work / "quality") == all_files
 
     file = data / ukp_conv_arg_rank.FOLDER / "is-pa-0-good-_no.csv"
     file.write_text(file.read_text().replace("So", "Thus", 1))

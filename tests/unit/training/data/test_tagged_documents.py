@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from submission.errors import InputError
-from tests.conftest import REAL_DATA, file_contents
+from tests.conftest import REAL_DATA, read_files
 from tests.unit.training.data.tagging_files import ESSAYS, WEBD, write_tagged
 from training.__main__ import main
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents, tag_set
@@ -68,10 +68,10 @@ def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
     for name, source in SOURCES.items():
         assert load_documents(work, name) == read_documents(data, source)
-    before = file_contents(work)
+    before = read_files(work)
     assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/manifest.json"}
     assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
-    assert file_contents(work) == before
+    assert read_files(work) == before
     (data / "es.txt").write_text(ESSAYS)
     assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 5
     assert "contains files made from another input" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import torch
 
 from submission.errors import InputError
 from submission.text.passages import PassageReader
-from tests.conftest import tiny_tokenizer
+from tests.conftest import build_tiny_tokenizer
 from training.data.debates import read_topics
 from training.data.term_weighting import StemMatcher, is_in_document_set, reference_words
 from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
@@ -46,7 +46,7 @@ def test_document_sets_exclude_judged_and_pooled_arguments() -> None:
 
 
 def test_targets_are_on_the_first_word_pieces() -> None:
-    passage = PassageReader(tiny_tokenizer(), 100, 9).encode("topic abc filler ab abcdef")
+    passage = PassageReader(build_tiny_tokenizer(), 100, 9).encode("topic abc filler ab abcdef")
     labelled = word_labels(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
     assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
     targets = piece_targets(passage, labelled)

@@ -15,7 +15,7 @@ from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError
-from tests.conftest import REAL_DATA, argument
+from tests.conftest import REAL_DATA, make_argument
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_run, evaluate_runs
 from training.evaluation.measures import TOUCHE_NDCG as TOUCHE
 
@@ -154,7 +154,7 @@ def test_official_qrels_are_read() -> None:
 def test_unusual_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
     (tmp_path / "qrels").write_text("1 0 a 4.0\n1 0 b -2.0\n")
     assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
-    directory = make_input(arguments=[argument("c"), argument("a", premise="short")])  # type: ignore[operator]
+    directory = make_input(arguments=[make_argument("c"), make_argument("a", premise="short")])  # type: ignore[operator]
     (tmp_path / "qrels").write_text(QRELS)
     assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
     judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # topic 1 has no irrelevant document

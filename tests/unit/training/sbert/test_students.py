@@ -23,7 +23,7 @@ from submission.retrieval.term_index import IndexSettings as TermSettings
 from submission.retrieval.term_index import load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import text_lookup
+from tests.conftest import build_text_lookup
 from training.__main__ import main
 from training.data.pair_tables import load_validation_queries
 from training.fitting.validation import encoder_cosine_scorer, validate_candidates
@@ -36,7 +36,7 @@ from training.studies.students import LOSSES, NETWORKS
 from training.tasks import load_recipe
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-pytestmark = pytest.mark.usefixtures("raise_faults")
+pytestmark = pytest.mark.usefixtures("block_network")
 
 LEARNING = TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
 RECIPE = """ranker = "sbert"
@@ -141,7 +141,9 @@ def test_unlabelled_pairs_are_the_top_bm25_premises(train: pd.DataFrame, tmp_pat
     assert {*from_shuffled.itertuples(index=False)} == {*all_pairs.itertuples(index=False)}
     ordered = train.sort_values("docno", ignore_index=True)
     cache = ArtifactStore(tmp_path / "index", {})
-    index = load_or_build_term_index(ordered["docno"].tolist(), text_lookup(ordered), TermSettings(fields="premise"), cache)
+    index = load_or_build_term_index(
+        ordered["docno"].tolist(), build_text_lookup(ordered), TermSettings(fields="premise"), cache
+    )
     for conclusion, rows in list(ordered.groupby("conclusion").indices.items())[::7]:
         query, values = build_query(index.analyse_query(conclusion)), np.zeros(len(ordered))
         statistics = index.get_statistics(list(query))

@@ -24,7 +24,7 @@ from training.studies.augmented_sbert.published import PUBLISHED
 from training.studies.augmented_sbert.study import Cell, _summarise
 from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Result, Settings, Trial
 
-pytestmark = pytest.mark.usefixtures("raise_faults")
+pytestmark = pytest.mark.usefixtures("block_network")
 
 TEACHER = TrainingConfig("cross_entropy", 0.003, max_length=60, swap_pairs=True, bfloat16=False)
 STUDENT = TrainingConfig("cosine", 0.003, max_length=30, bfloat16=False)

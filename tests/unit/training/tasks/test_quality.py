@@ -17,7 +17,7 @@ from submission.errors import InputError, TrainingError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import TINY_BERT, tiny_tokenizer
+from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.data.quality import COLUMNS
 from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.fitting.initialisation import build_network
@@ -58,7 +58,7 @@ def local_encoder(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def tiny(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
     torch.manual_seed(0)
-    tokenizer = tiny_tokenizer()
+    tokenizer = build_tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     ranker = TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval()
     return ranker, WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
