@@ -71,9 +71,9 @@ class Enrichment(Component):
         """Return the weight of each token of a document, by passage; empty for enrichers with component labels."""
         enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
         passages = [] if enricher.component_types else self.annotate(execution, fields, document)
-        for number, (_, words) in enumerate(passages, 1):
+        for index, (_, words) in enumerate(passages, 1):
             rows = [ExplanationRow(word.weight, word.surface, f"position {position}") for position, word in enumerate(words, 1)]
-            weights[f"{enricher.output_name} of each word in passage {number}"] = rows
+            weights[f"{enricher.output_name} of each word in passage {index}"] = rows
         return weights
 
     def annotate(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[tuple[str, list[TokenAnnotation]]]:

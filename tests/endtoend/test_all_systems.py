@@ -133,7 +133,7 @@ def test_cached_shards_and_indexes_are_reused(
     for function in (
         "rankings.encode_rankings",
         "systems.neural.score_documents",
-        "retrieval.latent._build",
+        "retrieval.latent._build_index",
         "data.args_me._to_frame",
     ):
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
