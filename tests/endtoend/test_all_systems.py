@@ -26,7 +26,8 @@ from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
-from submission.text import tokenisers
+from submission.text import normalisation
+from submission.text.normalisation import TextRule
 from tests.conftest import ROOT, read_files, write_tiny_ranker
 from tests.endtoend.conftest import AssertFails, Capture, Log, RankAll
 from training.__main__ import main as training
@@ -116,13 +117,18 @@ def test_ensemble_names_all_missing_networks(
 
 
 def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    original = tokenisers.tokenise_premise
-    monkeypatch.setattr(tokenisers, "tokenise_premise", lambda text, rule: read.append(text) or original(text, rule))
+    texts: list[str] = []
+    tokenise = normalisation.tokenise_premise
+
+    def record(text: str, text_rule: TextRule) -> list[str]:
+        texts.append(text)
+        return tokenise(text, text_rule)
+
+    monkeypatch.setattr(normalisation, "tokenise_premise", record)
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
     probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # each checkpoint's own
-    assert len(read) - 4 * len(probes) == len(set(read)) - len(probes)
+    assert len(texts) - 4 * len(probes) == len(set(texts)) - len(probes)
 
 
 def test_cached_shards_and_indexes_are_reused(
