@@ -1,4 +1,4 @@
-"""Shared fixtures: small inputs, untrained networks and checkpoints."""
+"""Fixtures and helpers of all tests: small inputs, untrained networks and checkpoints."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
 
-# Examples per property test; EXAMPLES=2000 starts a deeper, non-deterministic search.
+# Number of examples per property test; EXAMPLES=2000 runs a deeper search with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
 settings.register_profile(
     "tests", max_examples=int(HYPOTHESIS_EXAMPLES or 20), derandomize=not HYPOTHESIS_EXAMPLES, deadline=None, database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 settings.load_profile("tests")
-torch.set_num_threads(1)  # the tests' tensors are small
+torch.set_num_threads(1)  # more threads slow down operations on small tensors
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL_DATA = ROOT.parent / "shared" / "data"
 
+SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")  # words of the sample's topics
 # Tiny network sizes, for speed.
-SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")
 TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TINY_CONFIGS: dict[str, dict[str, object]] = {
     "gru": {"hidden": 6},
@@ -89,7 +89,7 @@ learning_rate = 0.01
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run files with slow tests first, to balance the workers."""
+    """Move files with slow tests to the front, to balance the load of pytest-xdist's workers."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -98,13 +98,13 @@ PREMISE = "zoos keep wild animals in small cages and this is plainly cruel to th
 
 
 def make_argument(docno: str, conclusion: str = "Zoos are cruel", premise: str = PREMISE) -> dict[str, object]:
-    """Create an argument in args.me's format."""
+    """Create an argument in the args.me format."""
     return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
 
 
 @pytest.fixture
 def make_input(tmp_path: Path) -> Callable[..., Path]:
-    """Write an input directory of topics (number, title) and arguments."""
+    """Return a function that writes an input directory with topics (number, title) and arguments."""
 
     def make(
         topics: list[tuple[str, str]] | None = None,
@@ -133,7 +133,7 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create a checkpoint directory with a tiny untrained KNRM as the primary system."""
+    """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
@@ -146,7 +146,7 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
-    """Create local executions on an input directory."""
+    """Return a function that opens an execution on an input directory."""
     with ExitStack() as stack:
 
         def make(
@@ -163,7 +163,7 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
 
 
 def build_tiny_tokenizer() -> Tokenizer:
-    """Create a word-piece tokenizer of single letters and two words."""
+    """Build a WordPiece tokenizer whose vocabulary has all letters and two words."""
     letters = [chr(97 + index) for index in range(26)]
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "topic", "filler", *letters, *(f"##{letter}" for letter in letters)]
     tokenizer = Tokenizer(WordPiece({term: index for index, term in enumerate(vocabulary)}, unk_token="[UNK]"))
@@ -172,7 +172,15 @@ def build_tiny_tokenizer() -> Tokenizer:
 
 
 def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
-    """Write an untrained checkpoint of a ranker for the texts of `corpus`; `fields` are of its Config."""
+    """Write an untrained checkpoint of a ranker with a vocabulary for the texts of `corpus`.
+
+    Args:
+        directory: Directory of all checkpoints.
+        name: Name of the checkpoint.
+        seed: Random seed of the weights.
+        ranker_name: Name of the ranker, `name` by default.
+        **fields: Further fields of the ranker's Config.
+    """
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = get_ranker_class(ranker_name)
@@ -194,9 +202,9 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a learnable corpus: premises contain their conclusion's words and filler.
+    """Create a corpus from which relevance can be learned: a premise repeats its conclusion's words among filler words.
 
-    25 conclusions have 5 premises (validation) and 75 have 6 (training), over a pool of 50 words.
+    25 conclusions have 5 premises (validation) and 75 have 6 (training). Conclusions are drawn from 50 words.
     """
     rng, arguments = np.random.default_rng(0), []
     for index in range(100):
@@ -211,7 +219,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare pairs and 20-dimensional word vectors of `corpus`."""
+    """Prepare training pairs and 20-dimensional word vectors from `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert run_training(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work)]) == 0
     assert run_training(["prepare", "vectors", "--work-dir", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
@@ -220,13 +228,13 @@ def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
-    """Copy for tests that modify it."""
+    """Copy `prepared_work_dir` for a test that modifies it."""
     return Path(shutil.copytree(prepared_work_dir, tmp_path / "work"))
 
 
 @pytest.fixture
 def write_recipe(tmp_path: Path) -> Callable[[str], str]:
-    """Write a recipe file and return its path."""
+    """Return a function that writes a recipe file and returns its path."""
 
     def write(text: str = KNRM_RECIPE) -> str:
         (tmp_path / "mine.toml").write_text(text)
@@ -236,19 +244,19 @@ def write_recipe(tmp_path: Path) -> Callable[[str], str]:
 
 
 def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
-    """Write an untrained DeepCT that gives some words of `corpus` positive weights."""
+    """Write an untrained DeepCT checkpoint that gives positive weights to some words of `corpus`."""
     torch.manual_seed(seed)
     tokenizer = build_tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     enricher = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
-    reader = PassageReader(tokenizer, 12, 60)
+    passage_reader = PassageReader(tokenizer, 12, 60)
     save_network(
         directory / name,
         ENRICHER_FORMAT,
         enricher,
-        reader,
+        passage_reader,
         {},
         {"note": "untrained", "training_data": {"input": {}}},
         "# test\n",
@@ -256,7 +264,7 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
-    """Write an untrained tagger that keeps some words of `corpus` and drops others."""
+    """Write an untrained TARGER checkpoint that keeps some words of `corpus` and drops others."""
     torch.manual_seed(seed)
     topic_words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
     vocabulary = Vocabulary([*topic_words, *(f"filler{chr(97 + i)}" for i in range(10))])
@@ -267,9 +275,15 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
-    reader = SurfaceReader(vocabulary, config.longest)
+    surface_reader = SurfaceReader(vocabulary, config.longest)
     save_network(
-        directory / name, ENRICHER_FORMAT, tagger, reader, {}, {"note": "untrained", "training_data": {"input": {}}}, "# test\n"
+        directory / name,
+        ENRICHER_FORMAT,
+        tagger,
+        surface_reader,
+        {},
+        {"note": "untrained", "training_data": {"input": {}}},
+        "# test\n",
     )
 
 
@@ -286,7 +300,7 @@ def write_lexical(
 def write_learned_fusion(
     directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
 ) -> None:
-    """Write a checkpoint of a learned fusion with intercept 0.25 and length weight 0.125."""
+    """Write a checkpoint of a learned fusion with intercept 0.25 and weight 0.125 for the document length."""
     fingerprints = stage.get_member_checkpoints(CheckpointStore(directory))
     members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
     model = LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
@@ -294,10 +308,10 @@ def write_learned_fusion(
     write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
 
 
-def write_quality_reranking(directory: Path, name: str, documents: int, weight: float) -> None:
-    """Write a checkpoint of a quality re-ranking."""
+def write_quality_reranking(directory: Path, name: str, depth: int, weight: float) -> None:
+    """Write a checkpoint of a quality re-ranking of the top `depth` documents."""
     contents = {
-        CONFIG: encode_json(msgspec.to_builtins(QualityInterpolation("1.1.0", documents, weight))),
+        CONFIG: encode_json(msgspec.to_builtins(QualityInterpolation("1.1.0", depth, weight))),
         METRICS: b"{}",
         CARD: b"# test",
     }
@@ -306,7 +320,7 @@ def write_quality_reranking(directory: Path, name: str, documents: int, weight: 
 
 @pytest.fixture(scope="session")
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write checkpoints of all systems."""
+    """Write tiny untrained checkpoints of all systems."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(list_rankers()):
         write_tiny_ranker(directory, name, seed)
@@ -337,18 +351,18 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture
 def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
-    """Copy for tests that modify it."""
+    """Copy `all_checkpoints_dir` for a test that modifies it."""
     return Path(shutil.copytree(all_checkpoints_dir, tmp_path / "checkpoints"))
 
 
 @pytest.fixture
 def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
-    """Copy the corpus and add three topics."""
+    """Copy `corpus` and add three topics, whose titles are conclusions."""
     return copy_with_topics(corpus, tmp_path / "input")
 
 
 def copy_with_topics(corpus: Path, directory: Path) -> Path:
-    """Copy a corpus and add three topics."""
+    """Copy a corpus and add three topics, whose titles are conclusions."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = [arguments[index]["conclusion"] for index in (0, 200, 400)]
@@ -359,7 +373,7 @@ def copy_with_topics(corpus: Path, directory: Path) -> Path:
 
 @pytest.fixture
 def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
-    """Run `rank` with all checkpoints and return the exit code."""
+    """Return a function that runs `rank` with all checkpoints and returns the exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
         paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints_copy)]
@@ -369,25 +383,25 @@ def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -
 
 
 def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
-    """Return a function that looks up rows of a frame by docno, in order."""
+    """Return a function that looks up documents by docno, in the order of its argument."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    """Read all files of a directory except ir-metadata.yml, which has timestamps."""
+    """Map relative paths to contents of all files in a directory except ir-metadata.yml, which has timestamps."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
 def count_colours(png: bytes) -> int:
-    """Count the colours of an image; a blank image has one."""
+    """Count the distinct colours of an image; a blank image has one."""
     with Image.open(BytesIO(png)) as image:
         return len(image.convert("RGB").getcolors(1 << 24))
 
 
 def update_hash(directory: Path, name: str) -> None:
-    """Update the stored hash of a modified file."""
+    """Update the hash of a modified file in provenance.json."""
     file = directory / "provenance.json"
     content = json.loads(file.read_text())
     content["files"][name] = sha256_file(directory / name)
@@ -395,21 +409,21 @@ def update_hash(directory: Path, name: str) -> None:
 
 
 def load_documents(directory: Path) -> pd.DataFrame:
-    """Load the documents of a directory, or raise its first issue."""
+    """Load the documents of a directory; raise the first fault as an error."""
     documents, faults = read_arguments(find_corpus_files(directory))
     raise_first(faults)
     return documents
 
 
 def load_topics(files: list[Path]) -> pd.DataFrame:
-    """Load the topics of files, or raise their first issue."""
+    """Load the topics of files; raise the first fault as an error."""
     topics, faults = read_topics(files)
     raise_first(faults)
     return topics
 
 
 class ParsedPage(HTMLParser):
-    """Elements and text of an HTML page."""
+    """Parser that collects the elements and the text of an HTML page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -427,10 +441,10 @@ class ParsedPage(HTMLParser):
 
 @pytest.fixture
 def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail on any network connection."""
+    """Fail the test on any network connection."""
 
-    def raise_on_connect(*address: Any) -> None:
+    def fail(*address: Any) -> None:
         raise AssertionError(f"unexpected network connection: {address}")
 
-    monkeypatch.setattr(socket.socket, "connect", raise_on_connect)
-    monkeypatch.setattr(socket, "getaddrinfo", raise_on_connect)
+    monkeypatch.setattr(socket.socket, "connect", fail)
+    monkeypatch.setattr(socket, "getaddrinfo", fail)

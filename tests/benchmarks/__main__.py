@@ -1,6 +1,7 @@
 """Measure speed and memory as ratios to named baselines: `python -m tests.benchmarks [-i INPUT] [NAME …]`.
 
-Networks run on INPUT; reading, BM25, term indexes and memory on a corpus of the size of args.me. Use an idle machine.
+Networks run on INPUT. Reading, BM25, term indexes and memory are measured on a corpus of the size of args.me.
+Use an idle machine.
 """
 
 from __future__ import annotations
@@ -51,27 +52,27 @@ class Inputs:
 
     directory: Path
     qrels: Path | None
-    large: Path | None
-    arguments: int
+    full_size_dir: Path | None
+    argument_count: int
     work_dir: Path
     repetitions: int
 
     @cached_property
     def full_size(self) -> Path:
-        """Return an input with a corpus of the size of args.me; generate it on first use."""
-        return self.large or write_full_size(self.directory, self.work_dir / "full", self.arguments)
+        """Input with a corpus of the size of args.me, generated on first use."""
+        return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full", self.argument_count)
 
     def compare(self, benchmark: Benchmark, task: str, target: float) -> Result:
-        """Measure a benchmark with the requested number of repetitions."""
+        """Compare both sides of a benchmark with the requested number of repetitions."""
         return compare(benchmark, task, target, self.repetitions)
 
 
-def _score_words(name: str, target: float) -> Callable[[Inputs], list[Result]]:
+def _score_with_word_network(name: str, target: float) -> Callable[[Inputs], list[Result]]:
     task = f"{name}: the candidates of all topics, CPU"
     return lambda inputs: [inputs.compare(word_networks.build_benchmark(name, inputs.directory), task, target)]
 
 
-def _score_bert(name: str, target: float) -> Callable[[Inputs], list[Result]]:
+def _score_with_bert(name: str, target: float) -> Callable[[Inputs], list[Result]]:
     task = f"{name}: {bert.PAIRS} pairs, CPU, float32"
     return lambda inputs: [inputs.compare(bert.build_benchmark(name, inputs.directory), task, target)]
 
@@ -85,7 +86,7 @@ def _encode_in_bfloat16(inputs: Inputs) -> list[Result]:
     try:
         benchmarks = bfloat16.build_benchmarks(inputs.directory)
     except UsageError as error:
-        print(f"bfloat16: skipped, {error}")
+        print(f"bfloat16: skipped: {error}")
         return []
     return [
         inputs.compare(benchmark, f"{benchmark.name}: {benchmark.unit} of a collection, CPU, bfloat16", 2)
@@ -95,14 +96,14 @@ def _encode_in_bfloat16(inputs: Inputs) -> list[Result]:
 
 def _measure_precision(inputs: Inputs) -> list[Result]:
     if not inputs.qrels:
-        print("precision: skipped, --qrels is missing")
+        print("precision: skipped; add --qrels FILE")
         return []
     return precision.measure(inputs.directory, inputs.qrels)
 
 
 def _score_on_gpu(inputs: Inputs) -> list[Result]:
     if not torch.cuda.is_available():
-        print("gpu: skipped, this machine has no CUDA device")
+        print("gpu: skipped; this machine has no CUDA device")
         return []
     return [
         inputs.compare(
@@ -121,14 +122,14 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
         inputs.compare(retrieval.build_benchmark(inputs.full_size), "BM25 of topics over the conclusions of a large corpus", 50)
     ],
     "term_index": lambda inputs: term_index.measure(inputs.full_size, inputs.work_dir),
-    "knrm": _score_words("knrm", 5),
-    "drmm": _score_words("drmm", 5),
-    "conv_knrm": _score_words("conv_knrm", 3),
-    "gru": _score_words("gru", 1.5),
+    "knrm": _score_with_word_network("knrm", 5),
+    "drmm": _score_with_word_network("drmm", 5),
+    "conv_knrm": _score_with_word_network("conv_knrm", 3),
+    "gru": _score_with_word_network("gru", 1.5),
     "snrm": lambda inputs: [
         inputs.compare(word_networks.build_snrm_benchmark(inputs.directory), "snrm: document vectors for the index, CPU", 2)
     ],
-    **{name: _score_bert(name, target) for name, target in BERT_NETWORKS.items()},
+    **{name: _score_with_bert(name, target) for name, target in BERT_NETWORKS.items()},
     "sbert": lambda inputs: [
         inputs.compare(dense.build_benchmark(inputs.directory), f"sbert: {dense.TEXTS} premises, CPU, float32", 1.3),
         dense.measure_search(),
@@ -157,17 +158,42 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
 
 
 def main() -> None:
-    """Run benchmarks and print their results; `--json` saves them, `--readme` renders saved results."""
+    """Run the benchmarks that the command line names and print their results."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}")
-    parser.add_argument("-i", "--input", type=Path, default=SAMPLE_INPUT, metavar="DIR", help="input of the networks")
-    parser.add_argument("--qrels", type=Path, metavar="FILE", help="judgments of INPUT, to compare nDCG@5 across precisions")
-    parser.add_argument("--full", type=Path, metavar="DIR", help="input with a large corpus (default: generated from INPUT)")
-    parser.add_argument("--arguments", type=int, default=ARGUMENTS, metavar="N", help="size of the generated corpus")
+    parser.add_argument(
+        "-i",
+        "--input",
+        type=Path,
+        default=SAMPLE_INPUT,
+        metavar="DIR",
+        help="input directory of the networks' benchmarks (default: the sample)",
+    )
+    parser.add_argument("--qrels", type=Path, metavar="FILE", help="qrels of the input, to compare nDCG@5 across precisions")
+    parser.add_argument(
+        "--full", type=Path, metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)"
+    )
+    parser.add_argument(
+        "--arguments",
+        type=int,
+        default=ARGUMENTS,
+        metavar="N",
+        help="number of arguments in the generated corpus (default: that of args.me)",
+    )
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="number of timed repetitions (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="update this file with the results")
-    parser.add_argument("--scaling", type=Path, metavar="FILE", help="plot how time scales to this .png file and stop")
-    parser.add_argument("--readme", type=Path, metavar="FILE", help="update the READMEs' tables from a .json file and stop")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="JSON file to update with the results")
+    parser.add_argument(
+        "--scaling",
+        type=Path,
+        metavar="FILE",
+        help="write a plot of time against input size to this PNG file, and run no benchmarks",
+    )
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        metavar="FILE",
+        help="update the tables of the READMEs from this JSON file, and run no benchmarks",
+    )
     args = parser.parse_args()
     unknown = set(args.names) - set(BENCHMARKS)
     if unknown:

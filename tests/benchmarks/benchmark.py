@@ -1,4 +1,4 @@
-"""Compare two implementations of the same work, and run measured processes."""
+"""Comparison of two implementations, and processes with measured time and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two implementations of the same work, and the amount of work."""
+    """Two implementations of the same task, and its size in units."""
 
     name: str
     baseline_name: str
@@ -31,7 +31,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Result:
-    """A result compared with its baseline or its target."""
+    """A measurement and its ratio to a baseline or target."""
 
     name: str
     task: str
@@ -40,16 +40,16 @@ class Result:
     baseline: str
     ratio: float
     target: float | None = None  # minimum ratio
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # of each repetition
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # times of the repetitions
 
     def format(self) -> str:
-        """Format the result as a line of text."""
+        """Format the result as one line of text."""
         target = "" if self.target is None else f" (target: {self.target:g})"
         return f"{self.task}: {self.ours}; {self.baseline_name}: {self.baseline}; ratio {self.ratio:.2f}{target}"
 
 
 def compare(benchmark: Benchmark, task: str, target: float | None, repetitions: int) -> Result:
-    """Compare the medians of interleaved repetitions."""
+    """Time both implementations and compute the ratio of their medians."""
     ours, baseline = time_rounds(benchmark, repetitions)
     medians = statistics.median(ours), statistics.median(baseline)
     rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in medians]
@@ -58,13 +58,13 @@ def compare(benchmark: Benchmark, task: str, target: float | None, repetitions: 
 
 
 def time_rounds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[float]]:
-    """Time both implementations in turns, after a warm-up round."""
+    """Time both implementations alternately, after a warm-up round."""
     ours: list[float] = []
     baseline: list[float] = []
     for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
-        for times, work in ((ours, benchmark.ours), (baseline, benchmark.baseline)):
+        for times, function in ((ours, benchmark.ours), (baseline, benchmark.baseline)):
             start = time.perf_counter()
-            work()
+            function()
             if round_:
                 times.append(time.perf_counter() - start)
     return ours, baseline
@@ -72,7 +72,7 @@ def time_rounds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], li
 
 @dataclass(frozen=True)
 class Process:
-    """Time, peak memory in bytes and output of a process."""
+    """Seconds, peak memory in bytes and standard output of a finished process."""
 
     seconds: float
     peak: int
@@ -80,16 +80,16 @@ class Process:
 
 
 def run_process(*arguments: str | Path) -> Process:
-    """Run this Python with arguments in the project's root.
+    """Run the Python interpreter with arguments in the project's root directory.
 
     Raises:
-        RuntimeError: If the process fails.
+        RuntimeError: If the process exits with an error.
     """
-    with tempfile.NamedTemporaryFile() as peak:
+    with tempfile.NamedTemporaryFile() as peak_file:
         start = time.perf_counter()
-        command = [sys.executable, "-S", subprocess_runner.__file__, peak.name, *map(str, arguments)]
+        command = [sys.executable, "-S", subprocess_runner.__file__, peak_file.name, *map(str, arguments)]
         process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         elapsed = time.perf_counter() - start
         if process.returncode:
             raise RuntimeError(f"{arguments}: exit code {process.returncode}\n{process.stderr}")
-        return Process(elapsed, int(peak.read()), process.stdout)
+        return Process(elapsed, int(peak_file.read()), process.stdout)

@@ -1,4 +1,7 @@
-"""Compare BERT networks with sentence-transformers' CrossEncoder: same encoder, texts, lengths, batches, precision, threads."""
+"""Comparison of BERT networks with sentence-transformers' CrossEncoder.
+
+Encoder, texts, maximum lengths, batch size, precision and threads are the same.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 
-PAIRS = 640  # at most, evenly spread over the candidates of all topics
+PAIRS = 640  # maximum number, evenly spaced over the candidates of all topics
 
 
 def build_benchmark(name: str, directory: Path) -> Benchmark:
-    """Build the benchmark; texts are truncated to the checkpoint's lengths beforehand.
+    """Build the benchmark on texts truncated to the maximum lengths of the checkpoint.
 
-    A CrossEncoder has a linear head, so only CEDR networks compute histograms and kernels.
+    The head of a CrossEncoder is linear, so the baseline omits the histograms and kernels of CEDR networks.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser = checkpoint.tokeniser
@@ -52,7 +55,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
 
     def ours() -> None:
         tokens = TokenCache(topics, lambda docnos: documents, Stopwatch())
-        with tempfile.TemporaryDirectory() as cache_dir:  # no cache between rounds
+        with tempfile.TemporaryDirectory() as cache_dir:  # a new cache in each round
             score_documents(sample, tokens, checkpoint, torch.device("cpu"), ArtifactStore(Path(cache_dir), {}))
 
     return Benchmark(
@@ -66,6 +69,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
 
 
 def _save_as_cross_encoder(ranker: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> None:
+    """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
     model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
     state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
     head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler, classifier

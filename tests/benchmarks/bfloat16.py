@@ -1,4 +1,4 @@
-"""Compare bfloat16 with float32 for encoding collections: DeepCT's documents and SBERT's premises."""
+"""Comparison of bfloat16 with float32 in encoding documents with DeepCT and premises with SBERT."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from submission.retrieval.dense import encode_texts
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-DOCUMENTS, PREMISES = 200, 512  # at most
+DOCUMENTS, PREMISES = 200, 512  # maximum numbers
 CPU = torch.device("cpu")
 
 
 def build_benchmarks(directory: Path) -> list[Benchmark]:
-    """Build a benchmark per encoder; each loads its checkpoint once per precision.
+    """Build one benchmark per encoder.
 
     Raises:
-        UsageError: If this processor does not support bfloat16.
+        UsageError: If the processor does not support bfloat16.
     """
     bfloat16 = choose_precision("bfloat16", CPU)
     return [
-        Benchmark(name, "float32", unit, len(texts), ours=make_encoder(texts, bfloat16), baseline=make_encoder(texts, None))
-        for name, unit, texts, make_encoder in (
-            ("deepct", "documents", sample_premises(directory, DOCUMENTS), _make_deepct),
-            ("sbert", "premises", sample_premises(directory, PREMISES), _make_sbert),
+        Benchmark(name, "float32", unit, len(texts), ours=build_encoder(texts, bfloat16), baseline=build_encoder(texts, None))
+        for name, unit, texts, build_encoder in (
+            ("deepct", "documents", sample_premises(directory, DOCUMENTS), _build_deepct_encoder),
+            ("sbert", "premises", sample_premises(directory, PREMISES), _build_sbert_encoder),
         )
     ]
 
 
-def _make_deepct(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
+def _build_deepct_encoder(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
     checkpoint = with_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
     return lambda: enrich_texts(texts, checkpoint, CPU)
 
 
-def _make_sbert(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
+def _build_sbert_encoder(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
     checkpoint = load_checkpoint(CHECKPOINT_DIR / "sbert")
     ids = [checkpoint.tokeniser.encode_premise(text) for text in texts]
     ranker = move_to_device(checkpoint.network, CPU, precision)

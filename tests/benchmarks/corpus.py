@@ -1,4 +1,7 @@
-"""Compare reading the corpus with json and pandas, and measure streaming it to the cache, each in a process."""
+"""Comparison of reading a corpus with json and pandas, and the memory of streaming it to the cache directory.
+
+`python -m tests.benchmarks.corpus METHOD DIRECTORY` runs the measured process.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +22,43 @@ from tests.benchmarks.benchmark import Process, Result, run_process
 from tests.benchmarks.synthetic_inputs import write_json_lines
 
 BASELINE = "json.load and DataFrame"
-STEP = 10  # the small corpus has every tenth argument
+STEP = 10  # the small corpus consists of every tenth argument
 
 
 def measure(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Measure time and memory of reading into a frame, and memory of streaming to the cache directory."""
+    """Measure time and memory of reading a corpus into a frame, and memory of streaming it to the cache directory."""
     processes: dict[str, list[Process]] = {"ours": [], "baseline": []}
     for _ in range(repetitions):
-        for reader, runs in processes.items():
-            runs.append(run_process("-m", "tests.benchmarks.corpus", reader, directory))
-    times = {reader: [float(process.output) for process in runs] for reader, runs in processes.items()}
-    speed = {reader: statistics.median(values) for reader, values in times.items()}
-    peak = {reader: statistics.median(process.peak for process in runs) / 1e9 for reader, runs in processes.items()}
+        for method, runs in processes.items():
+            runs.append(run_process("-m", "tests.benchmarks.corpus", method, directory))
+    times = {method: [float(process.output) for process in runs] for method, runs in processes.items()}
+    medians = {method: statistics.median(values) for method, values in times.items()}
+    peak = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
     size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
-    rates = [f"{value:.2f} s" for value in speed.values()]
+    rates = [f"{value:.2f} s" for value in medians.values()]
     peaks = [f"{value:.2f} GB" for value in peak.values()]
     task = f"corpus of {size:.2f} GB to a frame"
     return [
-        Result("corpus", task, BASELINE, *rates, speed["baseline"] / speed["ours"], 4, times),
+        Result("corpus", task, BASELINE, *rates, medians["baseline"] / medians["ours"], 4, times),
         Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, peak["baseline"] / peak["ours"], 2),
         _measure_streaming(directory, work_dir, size, peak["ours"]),
     ]
 
 
-def _measure_streaming(directory: Path, work_dir: Path, size: float, frame: float) -> Result:
-    """Measure peak memory with one argument per line; `seconds` has the peaks and sizes of a small and the large corpus."""
-    peaks, arguments = [], []
+def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak: float) -> Result:
+    """Measure peak memory for a small and the full corpus with one argument per line.
+
+    `seconds` of the result contains the peaks in GB and the numbers of arguments.
+    """
+    peaks, argument_counts = [], []
     for step in (STEP, 1):
-        lines = work_dir / f"lines-{step}"
-        arguments.append(float(write_json_lines(directory, lines, step)))
-        peaks.append(run_process("-m", "tests.benchmarks.corpus", "streamed", lines).peak / 1e9)
-    values = {"peaks": peaks, "arguments": arguments}
-    sizes = [f"{peaks[1]:.2f} GB", f"{frame:.2f} GB"]
+        lines_dir = work_dir / f"lines-{step}"
+        argument_counts.append(float(write_json_lines(directory, lines_dir, step)))
+        peaks.append(run_process("-m", "tests.benchmarks.corpus", "streamed", lines_dir).peak / 1e9)
+    values = {"peaks": peaks, "arguments": argument_counts}
+    sizes = [f"{peaks[1]:.2f} GB", f"{frame_peak:.2f} GB"]
     task = f"corpus of {size:.2f} GB, one argument per line, to the cache directory: peak memory"
-    return Result("corpus streamed", task, "to a frame", *sizes, frame / peaks[1], 4, values)
+    return Result("corpus streamed", task, "to a frame", *sizes, frame_peak / peaks[1], 4, values)
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:
@@ -78,5 +84,5 @@ def _stream(files: list[Path]) -> list[str]:
 if __name__ == "__main__":
     read = {"ours": read_arguments, "baseline": _read_with_json, "streamed": _stream}[sys.argv[1]]
     start = time.perf_counter()
-    documents = read(find_corpus_files(Path(sys.argv[2])))  # referenced: deallocation is not timed
+    documents = read(find_corpus_files(Path(sys.argv[2])))  # the reference excludes deallocation from the time
     print(time.perf_counter() - start)

@@ -1,4 +1,7 @@
-"""Compare DeepCT's encoding with sentence-transformers, and its peak memory on few and many documents."""
+"""Comparison of DeepCT's encoding with sentence-transformers, and of its peak memory on few and many documents.
+
+`python -m tests.benchmarks.deepct SHARDS` runs the process whose memory is measured.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,14 @@ from submission.text.passages import PassageReader
 from tests.benchmarks.benchmark import Benchmark, Result, run_process
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-ARGUMENTS = 200  # at most
-SHARDS = 2, 12  # of the small and the large process
+ARGUMENTS = 200  # maximum number
+SHARDS = 2, 12  # numbers of shards in the two measured processes
 TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 CPU = torch.device("cpu")
 
 
 def build_benchmark(directory: Path) -> Benchmark:
-    """Compare the same encoder on the same word pieces; ours also splits texts and computes term frequencies."""
+    """Build the benchmark: same encoder and word pieces; ours also splits texts and computes term frequencies."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     checkpoint = _build_checkpoint(pretrained, pretrained.get_encoder_config(6))
     checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
@@ -47,7 +50,7 @@ def build_benchmark(directory: Path) -> Benchmark:
 
 
 def measure_memory() -> Result:
-    """Compare the peaks of processes that enrich few and many documents."""
+    """Compare the peak memory of processes that enrich few and many documents."""
     few, many = (run_process("-m", "tests.benchmarks.deepct", str(shards)).peak for shards in SHARDS)
     task, baseline = (f"peak memory, {shards * SHARD_SIZE:,} arguments enriched" for shards in reversed(SHARDS))
     sizes = [f"{peak / 1e9:.2f} GB" for peak in (many, few)]
@@ -59,18 +62,18 @@ def _build_checkpoint(pretrained: PretrainedEncoder, config: dict[str, Any]) -> 
     return EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
 
 
-def _enrich(shards: int) -> None:
-    """Enrich shards of documents with a tiny encoder."""
+def _enrich(shard_count: int) -> None:
+    """Enrich generated documents with a tiny encoder."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     config = pretrained.get_encoder_config(0)
     checkpoint = _build_checkpoint(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
-    docnos = [str(n) for n in range(shards * SHARD_SIZE)]
+    docnos = [str(n) for n in range(shard_count * SHARD_SIZE)]
     with tempfile.TemporaryDirectory() as folder:
         enrich_collection(docnos, _generate_texts, checkpoint, CPU, ArtifactStore(Path(folder), {}))
 
 
 def _generate_texts(docnos: Sequence[str]) -> list[str]:
-    """Generate texts of 317 words, the mean of args.me."""
+    """Generate texts of 317 words, the mean length in args.me."""
     rng = np.random.default_rng(int(docnos[0]))
     return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in docnos]
 

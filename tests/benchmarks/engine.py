@@ -1,4 +1,4 @@
-"""Compare Ray's one-thread workers with the local engine on the same shards, and measure the cost of a shard."""
+"""Comparison of Ray's one-thread workers with the local engine on the same shards, and the costs per shard."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import open_execution
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
-FEW, MANY, TARGET = 2_000, 20_000, 0.020  # empty shards, and the target in seconds per shard
-TEXTS = 128  # encoded to measure the cost per text
-DRIVER_SHARDS = 40  # dispatched without computing vectors
+FEW, MANY = 2_000, 20_000  # numbers of empty shards
+TARGET_SECONDS = 0.020  # per empty shard
+TEXTS = 128  # number of texts encoded to measure a worker's cost
+DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
 def measure(directory: Path, repetitions: int) -> list[Result]:
-    """Measure the throughput of BERT, empty shards, and the costs that the simulation reads."""
+    """Measure the throughput of BERT, the cost of empty shards, and the costs that the simulation needs."""
     threads = torch.get_num_threads()
     with open_engine("ray") as ray:
         throughput = [_measure_throughput(directory, ray, n, repetitions) for n in (threads, 1)]
@@ -43,7 +44,7 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
 
 
 def _measure_throughput(directory: Path, ray: Engine, threads: int, repetitions: int) -> Result:
-    """Compare all of Ray's workers, one per thread of this process, with `threads` local threads."""
+    """Compare Ray, with one worker per thread of this process, with the local engine on `threads` threads."""
     workers = torch.get_num_threads()
     task = f"vanilla_bert: {PAIRS} pairs, {workers} one-thread workers of Ray"
     benchmark = build_benchmark(directory, ray, threads)
@@ -51,43 +52,39 @@ def _measure_throughput(directory: Path, ray: Engine, threads: int, repetitions:
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
-    """Build the benchmark; every round checks the scores.
-
-    Raises:
-        AssertionError: If a score differs in any bit.
-    """
-    checkpoint, rounds = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
+    """Build the benchmark, whose rounds raise AssertionError unless all scores are bitwise equal."""
+    checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
-        rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # repeats pairs of a small input
+        rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # with repetitions if the input is small
         pairs = candidates.iloc[rows].reset_index(drop=True)
-        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # tokenisation is not timed
+        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # excludes tokenisation from the time
 
     def score_pairs(engine: Engine) -> None:
-        with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
-            rounds.append(score_documents(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
-        if not (rounds[-1] == rounds[0]).all():
-            raise AssertionError("the scores differ")
+        with tempfile.TemporaryDirectory() as folder:  # a new cache in each round
+            round_scores.append(score_documents(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
+        if not (round_scores[-1] == round_scores[0]).all():
+            raise AssertionError("the scores of two rounds differ")
 
     def baseline() -> None:
-        before = torch.get_num_threads()
+        thread_count = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
             score_pairs(LOCAL_ENGINE)
         finally:
-            torch.set_num_threads(before)
+            torch.set_num_threads(thread_count)
 
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
     return Benchmark("engine", baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline)
 
 
 def _measure_empty_shards(ray: Engine) -> list[Result]:
-    """Measure dispatching and caching empty shards; the cost per shard must not grow with their number."""
+    """Measure the cost of dispatching and caching an empty shard, which must not grow with the number of shards."""
     few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW, MANY))
-    task, sizes = "an empty shard in Ray, cached", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, TARGET)]
+    task, sizes = "an empty shard in Ray, cached", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, TARGET_SECONDS)]
     return [
-        Result("empty shards", task, "target", sizes[0], sizes[2], TARGET / few, 1, {"ours": [few]}),
+        Result("empty shards", task, "target", sizes[0], sizes[2], TARGET_SECONDS / few, 1, {"ours": [few]}),
         Result(
             "many empty shards", f"{task}, of {MANY:,}", f"of {FEW:,}", sizes[1], sizes[0], few / many, 0.8,
             {"ours": [many], "baseline": [few]},
@@ -96,21 +93,21 @@ def _measure_empty_shards(ray: Engine) -> list[Result]:
 
 
 @dataclass(frozen=True)
-class Zeros:
-    """A picklable function that returns a result of fixed size."""
+class ZeroBytes:
+    """A picklable function that returns `size` zero bytes."""
 
     size: int
 
     def __call__(self, shard: object) -> bytes:
-        """Return zero bytes."""
+        """Return the bytes for any shard."""
         return bytes(self.size)
 
 
 def _measure_costs(directory: Path, ray: Engine) -> Result:
-    """Measure seconds and bytes of a shard of premise vectors, for a worker and for the driver without computation.
+    """Measure seconds and transferred bytes of a shard of premise vectors, for a worker and for the driver.
 
-    The driver's time is processor time, which excludes waiting for workers on the same machine. If the cache directory is
-    shared, the workers read and write.
+    The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
+    workers read the texts and write the vectors.
     """
     checkpoint, threads = load_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
     with open_execution(directory) as execution:
@@ -119,7 +116,7 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
         torch.set_num_threads(1)
         start = time.perf_counter()
         encode(texts)
-        worker = (time.perf_counter() - start) * DENSE_SHARD_SIZE / len(texts)
+        worker_seconds = (time.perf_counter() - start) * DENSE_SHARD_SIZE / len(texts)
         torch.set_num_threads(threads)
         size = len(encode(texts)) * DENSE_SHARD_SIZE // len(texts)
         batches = [list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE)) for n in range(DRIVER_SHARDS)]
@@ -127,29 +124,33 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
             Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
             for n, batch in enumerate(batches)
         ]
-        driver, shared_driver = (_time_driver(engine, Zeros(size), shards) for engine in (ray, RayEngine(shares_cache=True)))
-        sent, shared_sent = len(pickle.dumps(shards[0].load_input())), len(pickle.dumps(batches[0]))
+        driver_seconds, shared_driver_seconds = (
+            _time_driver(engine, ZeroBytes(size), shards) for engine in (ray, RayEngine(shares_cache=True))
+        )
+        sent_bytes, shared_sent_bytes = len(pickle.dumps(shards[0].load_input())), len(pickle.dumps(batches[0]))
     costs = {
-        "worker": worker, "driver": driver, "sent": sent, "received": size, "shared driver": shared_driver,
-        "shared sent": shared_sent,
+        "worker": worker_seconds, "driver": driver_seconds, "sent": sent_bytes, "received": size,
+        "shared driver": shared_driver_seconds, "shared sent": shared_sent_bytes,
     }  # fmt: skip
     task = f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker"
-    times = f"{worker:.1f} s", f"{1000 * driver:.0f} ms"
+    times = f"{worker_seconds:.1f} s", f"{1000 * driver_seconds:.0f} ms"
     seconds = {name: [float(value)] for name, value in costs.items()}
-    return Result("costs", task, "read, sent and cached by the driver", *times, worker / driver, None, seconds)
+    return Result("costs", task, "read, sent and cached by the driver", *times, worker_seconds / driver_seconds, None, seconds)
 
 
 def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
     return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _time_driver(ray: Engine, function: Zeros, shards: list[Shard[object]]) -> float:
+def _time_driver(ray: Engine, function: ZeroBytes, shards: list[Shard[object]]) -> float:
+    """Measure the driver's processor time per shard."""
     start = time.process_time()
     _time_shards(ray, function, shards)
     return (time.process_time() - start) / len(shards)
 
 
-def _time_shards(ray: Engine, function: Zeros | type[bytes], shards: list[Shard[object]]) -> float:
+def _time_shards(ray: Engine, function: ZeroBytes | type[bytes], shards: list[Shard[object]]) -> float:
+    """Measure the time per shard."""
     with tempfile.TemporaryDirectory() as folder:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Measure time (with cached indexes) and memory of a learned fusion of lexical systems over a large corpus.
+"""Time with cached indexes and peak memory of a learned fusion of lexical systems on a large corpus.
 
 `python -m tests.benchmarks.fusion INPUT CACHE_DIR` runs the measured process.
 """
@@ -36,12 +36,12 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in REC
 
 
 def measure(directory: Path) -> list[Result]:
-    """Measure the second run, which reads cached indexes, and the larger peak of both runs."""
+    """Measure the time of a second run, which reads cached indexes, and the higher peak memory of both runs."""
     with tempfile.TemporaryDirectory() as folder:
-        cache_dir = Path(folder) / "work"
+        cache_dir = Path(folder) / "cache"
         first = run_process("-m", "tests.benchmarks.fusion", directory, cache_dir)
-        for rankings in cache_dir.glob("ranking-*"):
-            shutil.rmtree(rankings)
+        for ranking_dir in cache_dir.glob("ranking-*"):
+            shutil.rmtree(ranking_dir)
         second = run_process("-m", "tests.benchmarks.fusion", directory, cache_dir)
     peak = max(first.peak, second.peak)
     size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
@@ -56,7 +56,7 @@ def measure(directory: Path) -> list[Result]:
 
 
 def rank(directory: Path, cache_dir: Path) -> None:
-    """Rank all topics with equal weights."""
+    """Rank all topics with a fusion that weights all features equally."""
     limit_threads()
     model = RECIPE.build_model(
         STAGE.get_member_checkpoints(CheckpointStore(CHECKPOINT_DIR)), dict.fromkeys(RECIPE.feature_names, 1.0), 0.0

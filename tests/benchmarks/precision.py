@@ -1,6 +1,6 @@
-"""Compare speed and nDCG@5 of a BERT network on the CPU in bfloat16, int8 and float32.
+"""Comparison of speed and nDCG@5 of a BERT network on the CPU in bfloat16, int8 and float32.
 
-`rank --precision bfloat16` uses the first; int8 is not used.
+`rank --precision` supports bfloat16 but not int8.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tests.benchmarks.benchmark import Result
 from tests.benchmarks.word_networks import load_candidates
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 
-NAME = "vanilla_bert"
+RANKER = "vanilla_bert"
 CPU = torch.device("cpu")
 
 
 def measure(directory: Path, qrels: Path) -> list[Result]:
-    """Score all candidates topic by topic, in each precision in turn; int8 is dynamic quantisation of the linear layers.
+    """Score the candidates of each topic in all precisions; int8 denotes dynamic quantisation of the linear layers.
 
     Raises:
-        UsageError: If this processor does not support bfloat16.
+        UsageError: If the processor does not support bfloat16.
     """
-    checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / NAME), Dataset(directory)
+    checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / RANKER), Dataset(directory)
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     checkpoints = {
         "bfloat16": replace(checkpoint, precision=choose_precision("bfloat16", CPU)),
@@ -48,8 +48,8 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
     }
     times: dict[str, list[float]] = {name: [] for name in checkpoints}
     scores: dict[str, list[pd.DataFrame]] = {name: [] for name in checkpoints}
-    pairs = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
-    for topic in track(pairs, f"{NAME} precision", "topics"):
+    topic_candidates = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)]
+    for topic in track(topic_candidates, f"{RANKER} precision", "topics"):
         for name, variant in checkpoints.items():
             with tempfile.TemporaryDirectory() as folder:
                 start = time.perf_counter()
@@ -64,7 +64,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
     }
     return [
         Result(
-            name, f"{NAME}: {len(candidates):,} pairs, CPU, {name}", "float32", cells[name], cells["float32"],
+            name, f"{RANKER}: {len(candidates):,} pairs, CPU, {name}", "float32", cells[name], cells["float32"],
             seconds["float32"] / seconds[name], None, {side: times[side] for side in (name, "float32")},
         )
         for name in ("bfloat16", "dynamic int8")
@@ -72,6 +72,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
 
 
 def _quantise(checkpoint: RankerCheckpoint) -> nn.Module:
+    """Return a copy of the network whose linear layers compute in int8."""
     ranker = deepcopy(checkpoint.network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated in favour of torchao

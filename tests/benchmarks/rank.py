@@ -1,4 +1,4 @@
-"""Measure processes of `rank`: overhead over the networks' time, time saved by cached results, and peak memory."""
+"""Measurements of `rank` in a separate process: overhead, time saved by cached results, and peak memory."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Process, Result, run_process
 from tests.benchmarks.synthetic_inputs import split_topics
 
-WORD_NETWORKS_BYTES, TERM_INDEX_BYTES = 6e9, 4e9  # limits of peak memory
-COLD_SECONDS, CACHED_SECONDS = 240, 60  # limits from the start to the fusion's run
+WORD_NETWORKS_BYTES, TERM_INDEX_BYTES = 6e9, 4e9  # targets for peak memory
+COLD_SECONDS, CACHED_SECONDS = 240, 60  # targets for the fusion, with an empty and a filled cache
 
 
 @dataclass(frozen=True)
-class Execution:
+class RankProcess:
     """A process of `rank`, and its seconds per stage."""
 
     process: Process
     stages: dict[str, float]
 
     def sum_seconds(self, systems: list[str]) -> float:
-        """Sum the seconds of systems, without shared stages."""
+        """Sum the seconds of systems, excluding stages that systems share."""
         return sum(self.stages[system] for system in systems)
 
 
 def measure_all_systems(directory: Path) -> Result:
-    """Compare the time of a process with the sum of its networks' times."""
+    """Compare the time of ranking with all systems with the sum of the networks' times."""
     networks = [name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, [])
@@ -47,31 +47,31 @@ def measure_all_systems(directory: Path) -> Result:
 
 
 def measure_second_run(directory: Path, system: str = "knrm") -> Result:
-    """Compare two runs on the same corpus and cache with different topics, without the time of scoring."""
+    """Compare two runs on the same corpus and cache with different topics, excluding scoring time."""
     with tempfile.TemporaryDirectory() as folder:
-        cache_dir = Path(folder) / "work"
+        cache_dir = Path(folder) / "cache"
         inputs = split_topics(directory, Path(folder))
         executions = [rank(half, Path(folder) / f"runs-{half.name}", cache_dir, [system]) for half in inputs]
-    before = [execution.process.seconds - execution.sum_seconds([system]) for execution in executions]
-    times = [f"{before[1]:.1f} s", f"{before[0]:.1f} s"]
+    overheads = [execution.process.seconds - execution.sum_seconds([system]) for execution in executions]
+    times = [f"{overheads[1]:.1f} s", f"{overheads[0]:.1f} s"]
     stages = {
         f"{label}, {name}": [value]
         for label, execution in zip(("first", "second"), executions, strict=True)
         for name, value in execution.stages.items()
     }
-    task = f"second run on the same corpus, different topics ({system}): all before scoring"
-    return Result("second_run", task, "first run", *times, before[0] / before[1], 2, stages)
+    task = f"second run on the same corpus, different topics ({system}), excluding scoring time"
+    return Result("second_run", task, "first run", *times, overheads[0] / overheads[1], 2, stages)
 
 
 def measure_default_system(directory: Path) -> list[Result]:
-    """Measure the fusion from the start to its run, without and with cached results; in bfloat16 if supported."""
+    """Measure the time of ranking with the fusion, with an empty and a filled cache, in bfloat16 if supported."""
     precision, results = _choose_fastest_precision(), []
     with tempfile.TemporaryDirectory() as folder:
-        cache_dir = Path(folder) / "work"
+        cache_dir = Path(folder) / "cache"
         for state, limit in (("empty cache", COLD_SECONDS), ("cached", CACHED_SECONDS)):
             execution = rank(directory, Path(folder) / state, cache_dir, ["fusion"], precision)
             seconds, stages = execution.process.seconds, {name: [value] for name, value in execution.stages.items()}
-            task = f"fusion, corpus of {_corpus_gigabytes(directory):.2f} GB, {precision}, {state}"
+            task = f"fusion, corpus of {_measure_corpus_gigabytes(directory):.2f} GB, {precision}, {state}"
             times = [f"{seconds:.1f} s", f"{limit} s"]
             results.append(Result("default_system", task, "target", *times, limit / seconds, 1, stages))
     return results
@@ -86,12 +86,15 @@ def _choose_fastest_precision() -> str:
 
 
 def measure_memory(directory: Path) -> list[Result]:
-    """Measure the peaks of bm25 with the word networks, and of a language model over arguments."""
-    words = [
+    """Measure peak memory of bm25 with the word networks, and of the Dirichlet language model."""
+    word_systems = [
         "bm25",
         *(name for name in list_rankers() if get_ranker_class(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir()),
     ]
-    return [_measure_peak(directory, words, WORD_NETWORKS_BYTES), _measure_peak(directory, ["dirichlet"], TERM_INDEX_BYTES)]
+    return [
+        _measure_peak(directory, word_systems, WORD_NETWORKS_BYTES),
+        _measure_peak(directory, ["dirichlet"], TERM_INDEX_BYTES),
+    ]
 
 
 def _measure_peak(directory: Path, systems: list[str], limit: float) -> Result:
@@ -99,20 +102,20 @@ def _measure_peak(directory: Path, systems: list[str], limit: float) -> Result:
         execution = rank(directory, Path(folder) / "runs", None, systems)
     sizes = [f"{execution.process.peak / 1e9:.2f} GB", f"{limit / 1e9:.0f} GB"]
     stages = {name: [seconds] for name, seconds in execution.stages.items()}
-    task = f"peak memory, {', '.join(systems)}, corpus of {_corpus_gigabytes(directory):.2f} GB"
+    task = f"peak memory, {', '.join(systems)}, corpus of {_measure_corpus_gigabytes(directory):.2f} GB"
     return Result("memory", task, "target", *sizes, limit / execution.process.peak, 1, stages)
 
 
-def _corpus_gigabytes(directory: Path) -> float:
+def _measure_corpus_gigabytes(directory: Path) -> float:
     return sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
 
 
-def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> Execution:
-    """Run `rank` as run.sh does."""
+def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> RankProcess:
+    """Run `rank` in a process, with all systems if `systems` is empty."""
     flags = [flag for system in systems for flag in ("--system", system)] + (
         ["--cache-dir", str(cache_dir)] if cache_dir else []
     )
     flags += ["--device", "cpu", "--precision", precision]
     process = run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags)
     stages = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
-    return Execution(process, {name: float(value.split()[0]) for name, value in stages.items()})
+    return RankProcess(process, {name: float(value.split()[0]) for name, value in stages.items()})

@@ -1,4 +1,4 @@
-"""Update the READMEs' tables of speed and of a simulated cluster from a file of results."""
+"""Generated tables of speed and of simulated clusters in the READMEs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ README_FILES = {"speed": "tests/benchmarks/README.md", "simulation": "submission
 
 
 def update(results: Path, root: Path = PROJECT_DIR) -> None:
-    """Replace the generated sections of the READMEs below `root`.
+    """Replace the generated sections of the READMEs below `root` by tables of the results in a JSON file.
 
     Raises:
-        InputError: If the section markers are missing.
+        InputError: If the markers of a section are missing.
     """
     content = json.loads(results.read_text(encoding="utf-8"))
     replace_section(root / README_FILES["speed"], "speed", render_speed_table(content))
@@ -25,7 +25,7 @@ def update(results: Path, root: Path = PROJECT_DIR) -> None:
 
 
 def render_speed_table(content: dict[str, Any]) -> str:
-    """Render the results as a Markdown table."""
+    """Render the results as a Markdown table, followed by the machine."""
     lines = ["| task | ours | baseline | ratio | target |", "|---|---|---|---|---|"]
     for result in (result for rows in content["results"].values() for result in rows):
         target = "" if result["target"] is None else f"{result['target']:g}"

@@ -1,4 +1,4 @@
-"""Compare BM25 of topics over the conclusions of a full-size corpus with rank-bm25."""
+"""Comparison of BM25 over the conclusions of a full-size corpus with rank-bm25."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def build_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark.
 
     Raises:
-        AssertionError: If conclusions or scores differ.
+        AssertionError: If top conclusions or scores differ from those of rank-bm25.
     """
     with open_execution(directory) as execution:
         queries = execution.topics["query"].tolist()
@@ -36,5 +36,5 @@ def build_benchmark(directory: Path) -> Benchmark:
         return [index.find_top_conclusions(query) for query in queries]
 
     if ours() != baseline():
-        raise AssertionError("conclusions or scores differ from rank-bm25's")
+        raise AssertionError("conclusions or scores differ from those of rank-bm25")
     return Benchmark("bm25", "rank-bm25's get_scores and argsort", "topics", len(queries), ours, baseline)

@@ -1,4 +1,4 @@
-"""Plot how time scales with topics, candidates and corpus size."""
+"""Plot of time against the numbers of topics, candidates and arguments."""
 
 from __future__ import annotations
 
@@ -25,17 +25,23 @@ from tests.benchmarks.word_networks import TokenIds, load_candidates
 CPU = torch.device("cpu")
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 CANDIDATES = (16, 64, 256, 1024)
-BERT_CANDIDATES = (16, 64)  # 25 per second
+BERT_CANDIDATES = (16, 64)  # few, since BERT scores about 25 pairs per second
 
-Curves = dict[str, list[tuple[float, float]]]  # name → (size, seconds)
+Curves = dict[str, list[tuple[float, float]]]  # name → points (size, seconds)
 
 
-def plot(directory: Path, large: Path, file: Path) -> dict[str, Curves]:
-    """Save a plot of three panels and return their points; topics and candidates are of `directory`."""
+def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
+    """Measure times, save a plot of three panels and return their points.
+
+    Args:
+        directory: Input for the panels of topics and candidates.
+        full_size_dir: Input for the panel of arguments.
+        file: PNG file.
+    """
     panels = {
         "topics": _scale_topics(directory),
         "candidates of one topic": _scale_candidates(directory),
-        "arguments in the corpus": _scale_corpus(large),
+        "arguments in the corpus": _scale_corpus(full_size_dir),
     }
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
@@ -54,7 +60,7 @@ def plot(directory: Path, large: Path, file: Path) -> dict[str, Curves]:
 
 
 def _scale_topics(directory: Path) -> Curves:
-    """Score all candidates of an eighth to all of the topics."""
+    """Time the scoring of all candidates of an eighth, a quarter, half and all of the topics."""
     curves = Curves()
     for name, checkpoint in _load_networks("words").items():
         candidates, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -66,7 +72,7 @@ def _scale_topics(directory: Path) -> Curves:
 
 
 def _scale_candidates(directory: Path) -> Curves:
-    """Score documents of one topic."""
+    """Time the scoring of candidates of one topic."""
     curves = Curves()
     for name, checkpoint in (_load_networks("words") | _load_networks("pieces")).items():
         _, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -78,7 +84,7 @@ def _scale_candidates(directory: Path) -> Curves:
 
 
 def _scale_corpus(directory: Path) -> Curves:
-    """Time the stages before scoring on samples of the corpus."""
+    """Time the stages that precede scoring, on samples of the corpus."""
     curves = Curves()
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
@@ -102,7 +108,7 @@ def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerChe
 
 
 def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
-    """Load the checkpoints of a token unit that score pairs."""
+    """Load the checkpoints of re-ranking networks with a token unit."""
     checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
     return {
         name: checkpoint
@@ -112,6 +118,6 @@ def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
 
 
 def fit_slope(points: list[tuple[float, float]]) -> float:
-    """Fit the slope of a curve in the log-log plot; linear time has slope 1."""
+    """Fit a line to a curve in the log-log plot and return its slope, which is 1 for linear time."""
     size, seconds = np.log(np.array(points)).T
     return float(np.polyfit(size, seconds, 1)[0])

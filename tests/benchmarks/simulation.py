@@ -1,4 +1,4 @@
-"""Simulate a cluster that computes the vectors of all premises, from measured costs per shard."""
+"""Simulation of a cluster that computes the vectors of all premises, based on measured costs per shard."""
 
 from __future__ import annotations
 
@@ -13,18 +13,24 @@ from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from tests.benchmarks.engine import FEW, MANY, PAIRS, SHARD_SIZE
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
-GPU = 300  # one-thread workers per GPU: an assumption, not measured
-NETWORK = 1.25e9  # bytes per second: 10 Gbit/s
-LARGE = 50_000_000
-CASES = ((ARGUMENTS, 1, False), (ARGUMENTS, 8, False), (ARGUMENTS, 64, False), (LARGE, 64, False), (LARGE, 64, True))
-HASH = 100  # bytes returned by workers that write results
+GPU_SPEEDUP = 300  # one GPU in one-thread workers; an assumption, not measured
+BYTES_PER_SECOND = 1.25e9  # of a network with 10 Gbit/s
+LARGE = 50_000_000  # number of premises
+CASES = (
+    (ARGUMENTS, 1, False),
+    (ARGUMENTS, 8, False),
+    (ARGUMENTS, 64, False),
+    (LARGE, 64, False),
+    (LARGE, 64, True),
+)  # premises, GPUs, shared cache
+HASH_BYTES = 100  # size of the answer of a worker that writes its result to a shared cache
 
 Results = dict[str, list[dict[str, Any]]]  # rows of each benchmark
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a shard: seconds of worker and driver, bytes sent and received."""
+    """Costs of a shard: seconds of worker and driver, and bytes sent to and received from the worker."""
 
     worker: float
     driver: float
@@ -34,7 +40,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Total seconds of a simulation, and busy seconds of driver, network and each worker."""
+    """Total seconds of a simulated computation, and busy seconds of driver, network and each worker."""
 
     seconds: float
     driver: float
@@ -43,21 +49,21 @@ class Outcome:
 
     @property
     def bottleneck(self) -> str:
-        """Return the component with the most busy time."""
+        """Component that is busy for the longest time."""
         return max(("driver", "network", "workers"), key=lambda name: float(getattr(self, name)))
 
 
-def simulate(shards: int, workers: int, costs: Costs, ahead: int = TASKS_PER_WORKER) -> Outcome:
-    """Simulate one driver that dispatches shards and stores results, with at most `ahead` shards per worker in flight.
+def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS_PER_WORKER) -> Outcome:
+    """Simulate a driver that dispatches shards and stores results.
 
-    The driver processes one shard at a time, and the network transfers one at a time.
+    The driver and the network process one shard at a time. At most `max_in_flight` shards per worker are dispatched but not finished.
     """
-    transfer = (costs.sent + costs.received) / NETWORK
+    transfer = (costs.sent + costs.received) / BYTES_PER_SECOND
     idle_from = [0.0] * workers
     completions: deque[float] = deque()  # of the shards in flight
     driver = network = 0.0
     for index in range(shards):
-        if index >= ahead * workers:
+        if index >= max_in_flight * workers:
             driver = max(driver, completions.popleft())
         driver += costs.driver
         network = max(network, driver) + transfer
@@ -67,37 +73,37 @@ def simulate(shards: int, workers: int, costs: Costs, ahead: int = TASKS_PER_WOR
     return Outcome(max(driver, completions[-1]), costs.driver * shards, transfer * shards, costs.worker * shards / workers)
 
 
-def read_costs(results: Results, shared: bool = False) -> Costs:
-    """Read the measured costs; `shared`: workers read texts and write results."""
+def read_costs(results: Results, is_cache_shared: bool = False) -> Costs:
+    """Read the measured costs; with a shared cache, workers read texts and write results themselves."""
     seconds = _find_row(results["engine"], name="costs")["seconds"]
     values = {name: value for name, [value] in seconds.items()}
-    if shared:
-        return Costs(values["worker"], values["shared driver"], values["shared sent"], HASH)
+    if is_cache_shared:
+        return Costs(values["worker"], values["shared driver"], values["shared sent"], HASH_BYTES)
     return Costs(values["worker"], values["driver"], values["sent"], values["received"])
 
 
 def render_table(results: Results) -> str:
-    """Render simulated clusters as a Markdown table, followed by a comparison with measurements."""
+    """Render simulated clusters as a Markdown table, followed by a comparison of simulated and measured times."""
     lines = ["| premises | GPUs | time | network | driver's memory | bottleneck |", "|---|---|---|---|---|---|"]
-    for arguments, gpus, shared in CASES:
-        shards, costs = -(-arguments // DENSE_SHARD_SIZE), read_costs(results, shared)
-        outcome = simulate(shards, gpus, replace(costs, worker=costs.worker / GPU))
-        sent = (costs.sent + costs.received) * shards
-        busy = getattr(outcome, outcome.bottleneck) / outcome.seconds
+    for premise_count, gpu_count, is_cache_shared in CASES:
+        shards, costs = -(-premise_count // DENSE_SHARD_SIZE), read_costs(results, is_cache_shared)
+        outcome = simulate(shards, gpu_count, replace(costs, worker=costs.worker / GPU_SPEEDUP))
+        transferred = (costs.sent + costs.received) * shards
+        busy_share = getattr(outcome, outcome.bottleneck) / outcome.seconds
         cells = (
-            f"{arguments:,}",
-            f"{gpus}, `--shared-cache`" if shared else f"{gpus}",
+            f"{premise_count:,}",
+            f"{gpu_count}, `--shared-cache`" if is_cache_shared else f"{gpu_count}",
             _format_time(outcome.seconds),
-            f"{sent / 1e9:.1f} GB, {sent / outcome.seconds / 1e6:.0f} MB/s",
-            f"{_estimate_memory(results, arguments):.1f} GB",
-            f"{outcome.bottleneck}, busy {busy:.0%}",
+            f"{transferred / 1e9:.1f} GB, {transferred / outcome.seconds / 1e6:.0f} MB/s",
+            f"{_estimate_memory(results, premise_count):.1f} GB",
+            f"{outcome.bottleneck}, busy {busy_share:.0%}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", compare_with_measurements(results)]) + "\n"
 
 
 def compare_with_measurements(results: Results) -> str:
-    """Compare simulations with measurements: BERT on two one-thread workers, and many empty shards."""
+    """Compare simulated with measured times of BERT on two one-thread workers and of many empty shards."""
     throughput = _find_row(results["engine"], baseline_name="this process, 1 thread")["seconds"]
     shards = PAIRS // SHARD_SIZE
     bert = simulate(shards, 2, replace(read_costs(results), worker=median(throughput["baseline"]) / shards))
@@ -111,14 +117,15 @@ def compare_with_measurements(results: Results) -> str:
     )
 
 
-def _estimate_memory(results: Results, arguments: int) -> float:
-    """Estimate the driver's memory in GB by a line through the two measured corpora with texts on disk."""
+def _estimate_memory(results: Results, argument_count: int) -> float:
+    """Extrapolate the driver's memory in GB linearly from two corpora, measured with texts on disk."""
     values = _find_row(results["corpus"], name="corpus streamed")["seconds"]
-    (small, large), (few, many) = values["peaks"], values["arguments"]
-    return float(large + (arguments - many) * (large - small) / (many - few))
+    (small_peak, large_peak), (few, many) = values["peaks"], values["arguments"]
+    return float(large_peak + (argument_count - many) * (large_peak - small_peak) / (many - few))
 
 
 def _find_row(rows: list[dict[str, Any]], **fields: str) -> dict[str, Any]:
+    """Return the only row with the given values."""
     [row] = [row for row in rows if fields.items() <= row.items()]
     return row
 

@@ -1,6 +1,6 @@
-"""Run this Python with arguments and write its peak memory to a file: `python subprocess_runner.py FILE ARGUMENT …`.
+"""Run Python and write its peak memory in bytes to a file: `python subprocess_runner.py FILE ARGUMENT …`.
 
-Linux initialises the peak of a child with the memory of its parent, so the parent has to be small.
+On Linux, the peak memory of a child is at least that of its parent, so the parent imports nothing large.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate benchmark inputs of other sizes from a small input."""
+"""Benchmark inputs of different sizes, generated from a small input."""
 
 from __future__ import annotations
 
@@ -22,28 +22,31 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
 
-ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # counts of args.me
+ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers in args.me
 
 
-def write_full_size(directory: Path, output: Path, arguments: int = ARGUMENTS) -> Path:
-    """Write an input as large as args.me: repeated premises with conclusions of randomly drawn conclusion words."""
+def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
+    """Write an input of the size of args.me.
+
+    Premises are repeated, and conclusions are random sequences of words from the conclusions of the small input.
+    """
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
     words = np.array(" ".join(corpus["conclusion"].unique()).split())
-    n_conclusions = max(1, arguments * CONCLUSIONS // ARGUMENTS)
-    conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(n_conclusions)]
+    conclusion_count = max(1, argument_count * CONCLUSIONS // ARGUMENTS)
+    conclusions = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(conclusion_count)]
     premises = corpus["premise"].tolist()
     output.mkdir(parents=True, exist_ok=True)
     with (output / "args-me.json").open("w", encoding="utf-8") as file:
         file.write('{"arguments": [')
-        for row in range(arguments):
-            conclusion = conclusions[row % n_conclusions]
+        for row in range(argument_count):
+            conclusion = conclusions[row % conclusion_count]
             argument = {
-                "id": f"S{row % n_conclusions:08x}-A{row:08x}",
+                "id": f"S{row % conclusion_count:08x}-A{row:08x}",
                 "conclusion": conclusion,
                 "premises": [{"text": premises[row % len(premises)], "stance": "PRO", "annotations": []}],
                 "context": {
                     "sourceDomain": "example.org",
-                    "discussionTitle": conclusions[row % n_conclusions],
+                    "discussionTitle": conclusions[row % conclusion_count],
                     "mode": "person",
                 },
             }
@@ -56,27 +59,29 @@ def write_full_size(directory: Path, output: Path, arguments: int = ARGUMENTS) -
 
 @contextmanager
 def open_execution(directory: Path) -> Iterator[Execution]:
-    """Open an execution on an input, on the CPU, without a cache directory."""
+    """Open an execution on an input, on the CPU and without a persistent cache."""
     with CacheDirectory(None, directory) as cache:
         yield Execution(Dataset(directory), CheckpointStore(CHECKPOINT_DIR), torch.device("cpu"), cache)
 
 
 def load_collection(directory: Path) -> pd.DataFrame:
-    """Load the retrievable documents `docno conclusion premise` of an input."""
+    """Load the searchable documents `docno conclusion premise` of an input."""
     return select_collection(Dataset(directory).documents)
 
 
 def sample_premises(directory: Path, n: int) -> list[str]:
-    """Select at most `n` premises, evenly spread over the collection."""
+    """Select at most `n` premises, evenly spaced over the collection."""
     premises = load_collection(directory)["premise"].tolist()
     return [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, n).astype(int))]
 
 
 def write_sample(directory: Path, output: Path, share: float) -> Path:
-    """Write an input with a share of the arguments, and all topics."""
+    """Write an input with a random share of the arguments and all topics."""
     corpus = Dataset(directory).documents.sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
-    arguments = [{"id": docno, "conclusion": c, "premises": [{"text": premise}]} for docno, c, premise in rows]
+    arguments = [
+        {"id": docno, "conclusion": conclusion, "premises": [{"text": premise}]} for docno, conclusion, premise in rows
+    ]
     output.mkdir(parents=True, exist_ok=True)
     (output / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
     write_topics(Dataset(directory).topics, output)
@@ -84,7 +89,7 @@ def write_sample(directory: Path, output: Path, share: float) -> Path:
 
 
 def write_json_lines(directory: Path, output: Path, step: int) -> int:
-    """Write every `step`-th argument, one per line, and return their number."""
+    """Write every `step`-th argument to a JSON Lines file and return the number of written arguments."""
     output.mkdir(parents=True, exist_ok=True)
     corpus = Dataset(directory).documents.iloc[::step]
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
@@ -94,7 +99,7 @@ def write_json_lines(directory: Path, output: Path, step: int) -> int:
 
 
 def split_topics(directory: Path, output: Path) -> list[Path]:
-    """Write two inputs with the same corpus and every second topic."""
+    """Write two inputs with the same corpus, each with half of the topics."""
     topics, inputs = Dataset(directory).topics, []
     for half in range(2):
         half_dir = output / f"half-{half}"
@@ -107,7 +112,7 @@ def split_topics(directory: Path, output: Path) -> list[Path]:
 
 
 def write_topics(topics: pd.DataFrame, output: Path) -> None:
-    """Write topics `qid query` in Touché's format."""
+    """Write topics `qid query` to an XML file in the format of Touché."""
     rows = zip(topics["qid"], topics["query"], strict=True)
     body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
     (output / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")

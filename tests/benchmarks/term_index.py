@@ -1,4 +1,4 @@
-"""Compare building the term index of a full-size corpus with bm25s; measure its size, load time and topics per second."""
+"""Comparison of building the term index of a full-size corpus with bm25s, and its size, load time and search speed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from tests.benchmarks.benchmark import Result
 from tests.benchmarks.synthetic_inputs import open_execution
 
 MODEL, EXPANSION = Dirichlet(), RM3()
-TARGET, EXPANSION_TARGET = 200, 30  # topics per second, without and with RM3
+TARGET_RATE, EXPANSION_TARGET_RATE = 200, 30  # topics per second without and with RM3
 ROUNDS = 3
 
 
 def measure(directory: Path, work_dir: Path) -> list[Result]:
-    """Measure the index; both sides read texts from memory and drop stop words, ours also writes to disk."""
-    settings = IndexSettings(stemmer="none")  # as shipped
+    """Measure the term index.
+
+    Both sides index texts in memory without stop words; ours also writes the index to disk.
+    """
+    settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
     with open_execution(directory) as execution:
         queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
         collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
@@ -40,30 +43,36 @@ def measure(directory: Path, work_dir: Path) -> list[Result]:
     index = load_or_build()
     size = sum(file.stat().st_size for file in index_dir.iterdir()) / 1e9
 
-    def search_speed(expansion: RM3 | None) -> float:
+    def measure_search_speed(expansion: RM3 | None) -> float:
         seconds = [
             _time(lambda: search_all(index, queries, MODEL, expansion, MAX_DEPTH, "topics"))
             for _ in range(ROUNDS + 1)  # the first round reads the index from disk
         ]
         return len(queries) / min(seconds)
 
-    speeds = search_speed(None), search_speed(EXPANSION)
-    built = {"ours": build_seconds, "baseline": _time(baseline)}  # last: its memory slows the other measurements
+    speeds = measure_search_speed(None), measure_search_speed(EXPANSION)
+    build_times = {
+        "ours": build_seconds,
+        "baseline": _time(baseline),
+    }  # timed last, since its memory use slows the other measurements
     task = f"term index of {len(texts):,} arguments"
-    rates = [f"{len(texts) / value:,.0f} documents/s" for value in built.values()]
-    times = {side: [value] for side, value in built.items()}
+    rates = [f"{len(texts) / value:,.0f} documents/s" for value in build_times.values()]
+    times = {side: [value] for side, value in build_times.items()}
     return [
-        Result("term index", task, "bm25s' tokens and index", *rates, built["baseline"] / built["ours"], 2, times),
+        Result("term index", task, "bm25s' tokens and index", *rates, build_times["baseline"] / build_times["ours"], 2, times),
         Result("term index size", f"{task}: size", "target", f"{size:.2f} GB", "1 GB", 1 / size, 1),
         Result("term index load", f"{task}: load", "target", f"{load_seconds:.2f} s", "1 s", 1 / load_seconds, 1),
         *(
             Result(name, f"{task}: {name}", "target", f"{speed:,.0f} topics/s", f"{target} topics/s", speed / target, 1)
-            for name, speed, target in zip(("Dirichlet", "Dirichlet + RM3"), speeds, (TARGET, EXPANSION_TARGET), strict=True)
+            for name, speed, target in zip(
+                ("Dirichlet", "Dirichlet + RM3"), speeds, (TARGET_RATE, EXPANSION_TARGET_RATE), strict=True
+            )
         ),
     ]
 
 
-def _time(work: Callable[[], object]) -> float:
+def _time(function: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
     start = time.perf_counter()
-    work()
+    function()
     return time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""Compare training steps of word networks with Adam over all rows of an embedding table of 100,000 Zipfian words."""
+"""Comparison of training steps of word networks with plain Adam, which updates all 100,000 rows of the embedding table."""
 
 from __future__ import annotations
 
@@ -38,44 +38,44 @@ NO_QUERIES = ValidationQueries(
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Compare SNRM's training, which computes each distinct word of a batch once, with its forward pass over all windows."""
+    """Build the benchmark of SNRM, which computes each distinct word of a batch once, against a forward pass over all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
-    reader = checkpoint.tokeniser
+    tokeniser = checkpoint.tokeniser
     queries, premises = (
-        PaddedTexts.from_ids([read(text) for text in arguments[column]])
-        for column, read in (("conclusion", reader.encode_query), ("premise", reader.encode_premise))
+        PaddedTexts.from_ids([encode(text) for text in arguments[column]])
+        for column, encode in (("conclusion", tokeniser.encode_query), ("premise", tokeniser.encode_premise))
     )
     task = ContrastiveTask(TrainingPairs(queries, premises, np.roll(np.arange(batch), 1)), NO_QUERIES, recipe, CPU)
 
     def build_side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         network = deepcopy(checkpoint.network).train()
         network.embedding.sparse = True  # as in build_network  # type: ignore[union-attr]
-        trainable = TrainableNetwork(RANKER_FORMAT, network, reader, None, {})
+        trainable = TrainableNetwork(RANKER_FORMAT, network, tokeniser, None, {})
         return network, trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
 
     def train(network: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:
         take_step(network, optimiser, task, np.arange(batch), batch)
 
-    ours, plain = build_side(), build_side()
-    plain[0].represent_many = plain[0].represent
+    ours, baseline = build_side(), build_side()
+    baseline[0].represent_many = baseline[0].represent
     return Benchmark(
         name="snrm_training",
-        baseline_name="its forward over all windows",
+        baseline_name="forward pass over all windows",
         unit="arguments",
         units=batch,
         ours=lambda: train(*ours),
-        baseline=lambda: train(*plain),
+        baseline=lambda: train(*baseline),
     )
 
 
 def build_benchmark(name: str, steps: int) -> Benchmark:
-    """Compare training steps of a network, on texts of full length, with Adam over all rows."""
+    """Build the benchmark of a network's training steps on texts of maximum length."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
     trainable = _build_network(recipe)
-    dense = deepcopy(trainable.network)
-    dense.embedding.sparse = False  # type: ignore[union-attr]
+    dense_network = deepcopy(trainable.network)
+    dense_network.embedding.sparse = False  # type: ignore[union-attr]
     batch = recipe.training.batch_size
     task = PairwiseTask(_generate_pairs(steps * batch, recipe), NO_QUERIES, recipe, CPU)
 
@@ -85,7 +85,7 @@ def build_benchmark(name: str, steps: int) -> Benchmark:
 
     optimisers = (
         trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate),
-        torch.optim.Adam(dense.parameters(), recipe.training.learning_rate),
+        torch.optim.Adam(dense_network.parameters(), recipe.training.learning_rate),
     )
     return Benchmark(
         name=f"{name}_training",
@@ -93,7 +93,7 @@ def build_benchmark(name: str, steps: int) -> Benchmark:
         unit="steps",
         units=steps,
         ours=lambda: train(trainable.network, optimisers[0]),
-        baseline=lambda: train(dense, optimisers[1]),
+        baseline=lambda: train(dense_network, optimisers[1]),
     )
 
 
@@ -112,7 +112,7 @@ def _write_vectors(directory: Path) -> None:
 
 
 def _generate_pairs(n: int, recipe: Recipe) -> TrainingPairs:
-    """Generate texts of full length with Zipfian word frequencies."""
+    """Generate `n` pairs of texts of maximum length with Zipfian word frequencies."""
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, ROWS - UNKNOWN_ID)
     frequencies /= frequencies.sum()

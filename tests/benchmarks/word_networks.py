@@ -1,4 +1,4 @@
-"""Compare scoring all candidates, from token ids to scores, with the networks' forward pass over padded batches of 32."""
+"""Comparison of scoring candidates, from token ids to scores, with a forward pass over padded batches of 32 pairs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from submission.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_execution
 
-BATCH = 32
-BASELINE = f"its forward over padded batches of {BATCH}"
+BATCH_SIZE = 32
+BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
 CPU = torch.device("cpu")
-DOCUMENTS = 1024  # of SNRM's index; the baseline takes 30 s
+DOCUMENTS = 1024  # number of documents in SNRM's index; the baseline takes 30 s
 
 
 @dataclass(frozen=True)
 class TokenIds(TokenSource):
-    """Token ids of queries and premises, so that tokenisation is not timed."""
+    """Precomputed token ids of queries and premises, which exclude tokenisation from the measured time."""
 
     queries: dict[str, list[int]]
     premises: dict[str, np.ndarray]
@@ -48,7 +48,7 @@ class TokenIds(TokenSource):
 
 
 def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
-    """Load the networks' candidates on an input, and their token ids."""
+    """Load the networks' candidates for an input, and the token ids of their texts."""
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
         premises = tokens.get_premise_ids(tokeniser, candidates["docno"])
@@ -59,7 +59,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     """Build the benchmark of a word network.
 
     Raises:
-        AssertionError: If the scores differ.
+        AssertionError: If scores and baseline differ by more than 1e-5.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -69,13 +69,15 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     @torch.inference_mode()
     def baseline() -> Tensor:
         scores = []
-        for start in range(0, len(pairs), BATCH):
-            batch = pairs[start : start + BATCH]
-            scores.append(checkpoint.network(*pad([queries[q] for q, _ in batch]), *pad([premises[d] for _, d in batch])))
+        for start in range(0, len(pairs), BATCH_SIZE):
+            batch = pairs[start : start + BATCH_SIZE]
+            scores.append(
+                checkpoint.network(*pad([queries[qid] for qid, _ in batch]), *pad([premises[docno] for _, docno in batch]))
+            )
         return torch.cat(scores)
 
     def ours() -> Tensor:
-        with tempfile.TemporaryDirectory() as folder:  # no cache between rounds
+        with tempfile.TemporaryDirectory() as folder:  # a new cache in each round
             return torch.from_numpy(score_documents(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {})))
 
     _check_equal(ours(), baseline(), 1e-5)
@@ -83,13 +85,13 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
 
 
 def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
-    """Compare a BERT network on a GPU with itself in float32 over batches of 32, padded to the maximum length."""
+    """Build the benchmark of a BERT network on a GPU, against float32 over batches of 32 pairs padded to the maximum length."""
     cuda = torch.device("cuda")
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     lengths = checkpoint.tokeniser.lengths
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
-    plain = deepcopy(checkpoint.network).to(cuda)
+    float32_network = deepcopy(checkpoint.network).to(cuda)
 
     def pad_to(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
         return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
@@ -97,10 +99,10 @@ def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
     @torch.inference_mode()
     def baseline() -> Tensor:
         scores = []
-        for start in range(0, len(pairs), BATCH):
-            batch = pairs[start : start + BATCH]
+        for start in range(0, len(pairs), BATCH_SIZE):
+            batch = pairs[start : start + BATCH_SIZE]
             query = pad_to([ids.queries[qid] for qid, _ in batch], lengths.query)
-            scores.append(plain(*query, *pad_to([ids.premises[docno] for _, docno in batch], lengths.premise)))
+            scores.append(float32_network(*query, *pad_to([ids.premises[docno] for _, docno in batch], lengths.premise)))
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
@@ -108,11 +110,11 @@ def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
             return torch.from_numpy(score_documents(candidates, ids, checkpoint, cuda, ArtifactStore(Path(folder), {})))
 
     _check_equal(ours(), baseline(), 0.1)
-    return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH}", "pairs", len(pairs), ours, baseline)
+    return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH_SIZE}", "pairs", len(pairs), ours, baseline)
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Compare SNRM's document vectors for the index with its forward pass."""
+    """Build the benchmark of SNRM's document vectors for the index, against its forward pass."""
     checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
@@ -123,7 +125,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     def encode(forward: Callable[..., Tensor], size: int, n: int) -> Tensor:
         return torch.cat([forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)])
 
-    ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH)
+    ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH_SIZE)
     _check_equal(ours(256), baseline(256), 1e-5)
     return Benchmark("snrm index", BASELINE, "documents", DOCUMENTS, partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS))
 
@@ -131,4 +133,4 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
 def _check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
-        raise AssertionError(f"scores differ by {difference}")
+        raise AssertionError(f"scores differ from the baseline by {difference:g}, more than {tolerance:g}")

@@ -1,9 +1,9 @@
-"""Build the Dockerfile with buildah and run the image in Linux namespaces, without a container engine.
+"""Build the image from the Dockerfile with buildah and run it in Linux namespaces, without a container engine.
 
-    python -m tests.container.image WORK_DIR [ray]     # builds into WORK_DIR, optionally with Ray, and prints the layers
+    python -m tests.container.image WORK_DIR [ray]     # build in WORK_DIR, optionally with Ray, and print the layers
 
 Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11 from debootstrap instead of
-python:3.11-slim, which needs a registry. This machine's pip configuration is mounted while building.
+python:3.11-slim, which would require access to a registry. This machine's pip configuration is mounted while building.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.request import urlopen
 ROOT = Path(__file__).parent.parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot")
-USER = 12345  # has no account
+USER = 12345  # id of a user without an account
 LOOPBACK = (  # enables lo, as container engines do: IFF_UP and IFF_RUNNING by SIOCSIFFLAGS
     'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
 )
@@ -31,11 +31,11 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def find_obstacle() -> str:
-    """Return why images cannot be built on this machine, or an empty string."""
+    """Return the reason why this machine cannot build images, or an empty string."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "building an image needs root"
-    absent = [tool for tool in TOOLS if shutil.which(tool) is None]
-    return f"building an image needs {', '.join(absent)}" if absent else ""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    return f"building an image needs {', '.join(missing)}" if missing else ""
 
 
 class Image:
@@ -45,10 +45,10 @@ class Image:
         """Build the image, or reuse an earlier build.
 
         Args:
-            work_dir: An empty directory, or one of an earlier build.
-            index: The build argument TORCH_INDEX; None: the index of the CPU builds.
-            layers: One layer per instruction, as docker does; needs several times the disk space.
-            ray: The build argument RAY=yes.
+            work_dir: Empty directory, or the directory of an earlier build.
+            index: Value of the build argument TORCH_INDEX, by default the index of CPU builds.
+            layers: Whether to store one layer per instruction, as docker does; needs several times the disk space.
+            ray: Whether to install Ray (build argument RAY=yes).
         """
         self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
         self._build_base()
@@ -65,30 +65,31 @@ class Image:
         self.root = Path(self._buildah("mount", container).strip())
 
     def list_layers(self) -> list[tuple[str, int]]:
-        """List the instruction and the uncompressed size of each layer, from the base."""
+        """List the instruction and the uncompressed size in bytes of each layer, starting with the base image."""
         history = [entry for entry in self.config["OCIv1"]["history"] if not entry.get("empty_layer")]
-        stored = {layer["id"]: layer for layer in self._read_storage("layers")}
+        layers = {layer["id"]: layer for layer in self._read_storage("layers")}
         chain = [next(image["layer"] for image in self._read_storage("images") if image["id"] == self.config["FromImageID"])]
-        while "parent" in stored[chain[-1]]:
-            chain.append(stored[chain[-1]]["parent"])
-        sizes = [stored[layer]["diff-size"] for layer in reversed(chain)]
-        return [(entry.get("created_by", "the base"), size) for entry, size in zip(history, sizes, strict=True)]
+        while "parent" in layers[chain[-1]]:
+            chain.append(layers[chain[-1]]["parent"])
+        sizes = [layers[layer]["diff-size"] for layer in reversed(chain)]
+        return [(entry.get("created_by", "base image"), size) for entry, size in zip(history, sizes, strict=True)]
 
     def measure_size(self) -> int:
-        """Return the size of all files in bytes."""
-        return int(_call("du", "-sxb", str(self.root)).split()[0])
+        """Return the total size of all files in bytes."""
+        return int(_run_command("du", "-sxb", str(self.root)).split()[0])
 
     def start(
         self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
     ) -> subprocess.Popen[str]:
         """Start a command in the image under TIRA's strictest conditions.
 
-        No network, a read-only root without a writable /tmp, a user without account or home, a working directory other than
-        the image's; the command is process 1.
+        These are no network, a read-only root file system without a writable /tmp, a user without account and home, and a
+        working directory other than the image's. The command is process 1.
 
         Args:
-            mounts: Path in the image → directory on this machine and "ro" or "rw".
-            environment: All variables except PATH and HOME.
+            command: Program and arguments.
+            mounts: Map from paths in the image to a directory on this machine and "ro" or "rw".
+            environment: Environment variables except PATH and HOME.
         """
         steps = [f"{sys.executable} -c '{LOOPBACK}'", f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
         for target, (directory, mode) in mounts.items():
@@ -96,15 +97,18 @@ class Image:
             steps += [f"mount --bind {directory} .{target}", f"mount -o remount,bind,{mode} .{target}"]
         steps += ["mount -t proc proc ./proc", "mount --rbind /dev ./dev", "mount -o remount,bind,ro ."]
         variables = [f"{name}={value}" for name, value in {"PATH": PATH, "HOME": "/", **environment}.items()]
-        inner = ["chroot", f"--userspec={USER}:{USER}", "--groups=", ".", "env", "-i", "--chdir=/usr", *variables, *command]
-        outer = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--"]
+        chroot = ["chroot", f"--userspec={USER}:{USER}", "--groups=", "."]
+        env = ["env", "-i", "--chdir=/usr", *variables]
+        unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--"]
         script = " && ".join([*steps, 'exec "$@"'])
-        return subprocess.Popen([*outer, "sh", "-c", script, "sh", *inner], stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [*unshare, "sh", "-c", script, "sh", *chroot, *env, *command], stderr=subprocess.PIPE, text=True
+        )
 
     def run(
         self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Run a command like `start` and return its exit code and standard error."""
+        """Run a command under the conditions of `start` and return its exit code and standard error."""
         process = self.start(command, mounts, environment)
         stderr = process.communicate()[1]
         return process.returncode, stderr
@@ -115,17 +119,19 @@ class Image:
             return
         root = self._work_dir / "base"
         packages = "python3,python3-pip,ca-certificates"
-        _call("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
-        (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()  # python:3.11-slim lets pip install, too
-        for unneeded in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
-            shutil.rmtree(root / unneeded)
+        _run_command("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
+        # As in python:3.11-slim, pip may install packages.
+        (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()
+        for directory in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
+            shutil.rmtree(root / directory)
         container = self._buildah("from", "scratch").strip()
         self._buildah("add", "--quiet", container, str(root), "/")
         self._buildah("commit", "--quiet", "--rm", container, self._base)
         shutil.rmtree(root)
 
-    def _read_storage(self, kind: str) -> list[dict[str, Any]]:
-        file = self._work_dir / "storage" / f"vfs-{kind}" / f"{kind}.json"
+    def _read_storage(self, table: str) -> list[dict[str, Any]]:
+        """Read a table of buildah's storage, "images" or "layers"."""
+        file = self._work_dir / "storage" / f"vfs-{table}" / f"{table}.json"
         return list(json.loads(file.read_text(encoding="utf-8")))
 
     def _buildah(self, *arguments: str) -> str:
@@ -137,10 +143,15 @@ class Image:
             "--storage-driver",
             "vfs",
         ]
-        return _call("buildah", *storage, *arguments)
+        return _run_command("buildah", *storage, *arguments)
 
 
-def _call(*command: str) -> str:
+def _run_command(*command: str) -> str:
+    """Run a command and return its standard output.
+
+    Raises:
+        RuntimeError: If the command fails.
+    """
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         output = f"{process.stdout[-3000:]}\n{process.stderr[-3000:]}"
@@ -149,7 +160,10 @@ def _call(*command: str) -> str:
 
 
 def _find_cpu_index(work_dir: Path) -> str:
-    """Return the index of torch's CPU builds; if unreachable, build one from the wheel of the configured index."""
+    """Return the URL of the index of CPU builds of torch.
+
+    If it is unreachable, build a local index from the wheel of the configured package index.
+    """
     try:
         with urlopen(f"{CPU_INDEX}/torch/", timeout=10):
             return CPU_INDEX
@@ -157,7 +171,7 @@ def _find_cpu_index(work_dir: Path) -> str:
         pass
     [torch] = [line for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").split() if line.startswith("torch==")]
     folder = work_dir / "index" / "torch"
-    _call(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), torch)
+    _run_command(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), torch)
     [wheel] = folder.glob("*.whl")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     (folder / "index.html").write_text(f'<a href="{quote(wheel.name)}#sha256={digest}">{wheel.name}</a>\n', encoding="utf-8")
@@ -171,8 +185,8 @@ def read_revision() -> str:
 
 
 def _list_pip_mounts(work_dir: Path) -> list[Path]:
-    """Write this machine's pip settings to pip.conf, and return the local paths in them."""
-    config = _call(sys.executable, "-m", "pip", "config", "list")
+    """Copy this machine's pip settings to pip.conf in `work_dir` and return the local paths that they contain."""
+    config = _run_command(sys.executable, "-m", "pip", "config", "list")
     settings = dict(line.split("=", 1) for line in config.splitlines())
     lines = {name.rpartition(".")[2]: value.strip("'") for name, value in settings.items()}
     (work_dir / "pip.conf").write_text(
@@ -182,7 +196,7 @@ def _list_pip_mounts(work_dir: Path) -> list[Path]:
 
 
 def _find_local_paths(words: list[str]) -> list[Path]:
-    """Find the existing paths among words; of a file:// package index its parent directory, which may have its files."""
+    """Find the existing paths in a list of words; for a file:// index, the parent directory, which may contain the packages."""
     urls = [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")]
     return sorted(path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists())
 

@@ -1,4 +1,4 @@
-"""The image, built and run as by TIRA, an organiser and a team."""
+"""Tests of the container image: contents, runs of all systems, locking and interruption."""
 
 from __future__ import annotations
 
@@ -20,55 +20,57 @@ from tests.unit.test_readme import tira_commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
 
-MAX_BYTES = 2.5e9  # of the CPU image
+MAX_IMAGE_BYTES = 2.5e9  # size of the CPU image
 
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create the build directory; the variable ARAGORN_IMAGE names one to reuse across test runs."""
+    """Return the build directory: a temporary one, or ARAGORN_IMAGE if set, which is reused across test runs."""
     persistent = os.environ.get("ARAGORN_IMAGE")
     return Path(persistent) if persistent else tmp_path_factory.mktemp("image")
 
 
 @pytest.fixture(scope="session")
 def image(build_dir: Path) -> Image:
+    """Build the CPU image."""
     return Image(build_dir)
 
 
 @pytest.fixture(scope="session")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the sample with three of its topics, for speed, readable by all users."""
-    directory = Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "input"))
+def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the sample with only three topics, for speed, readable by all users."""
+    input_dir = Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "input"))
     topics = (SAMPLE / "topics.xml").read_text().split("<topic>")
-    (directory / "topics.xml").write_text("<topic>".join(topics[:4]).rstrip() + "\n</topics>\n")
-    for parent in directory.parents[:3]:
+    (input_dir / "topics.xml").write_text("<topic>".join(topics[:4]).rstrip() + "\n</topics>\n")
+    for parent in input_dir.parents[:3]:
         parent.chmod(0o755)
-    return directory
+    return input_dir
 
 
 @pytest.fixture(scope="session")
-def expected(directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the runs of ./run.sh on this machine."""
+def expected_dir(input_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the runs of run.sh on this machine, outside the container."""
     output = tmp_path_factory.mktemp("plain")
-    flags = ["-i", str(directory), "-o", str(output), "--device", "cpu"]
+    flags = ["-i", str(input_dir), "-o", str(output), "--device", "cpu"]
     subprocess.run([str(ROOT / "run.sh"), *flags], check=True, capture_output=True)
     return output
 
 
-def make_writable(directory: Path) -> Path:
-    """Create a directory that is writable for a user without account."""
+def create_writable(directory: Path) -> Path:
+    """Create a directory that all users can write to."""
     directory.mkdir()
     directory.chmod(0o777)
     return directory
 
 
 def read_runs(directory: Path) -> dict[str, bytes]:
+    """Map file names to contents of the run files in a directory."""
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
 
 
-def run_like_tira(image: Image, command: str, directory: Path, output: Path, input_run: Path | None = None) -> tuple[int, str]:
-    """Run a command with TIRA's variables, wrapper and mounts."""
-    mounts = {"/tira-data/input": (directory, "ro"), "/tira-data/output": (output, "rw")}
+def run_like_tira(image: Image, command: str, input_dir: Path, output: Path, input_run: Path | None = None) -> tuple[int, str]:
+    """Run a command with TIRA's environment variables, shell wrapper and mounts."""
+    mounts = {"/tira-data/input": (input_dir, "ro"), "/tira-data/output": (output, "rw")}
     environment = {
         "inputDataset": "/tira-data/input",
         "outputDir": "/tira-data/output",
@@ -92,60 +94,60 @@ def test_image_labels_entry_point_and_contents(image: Image) -> None:
     assert files == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements-ray.txt",
                       "requirements.lock", "submission", "checkpoints"}  # fmt: skip
     assert not list(image.root.glob("usr/local/lib/python3*/site-packages/ray"))  # only with RAY=yes
-    assert image.measure_size() < MAX_BYTES
+    assert image.measure_size() < MAX_IMAGE_BYTES
 
 
-def test_tira_commands_write_the_runs_of_run_sh(image: Image, directory: Path, expected: Path, tmp_path: Path) -> None:
+def test_tira_commands_write_the_runs_of_run_sh(image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
     commands = tira_commands()
     for system in SYSTEMS:
-        output = make_writable(tmp_path / system)
-        code, log = run_like_tira(image, commands[system], directory, output)
+        output = create_writable(tmp_path / system)
+        code, log = run_like_tira(image, commands[system], input_dir, output)
         assert code == 0, log
         assert sorted(file.name for file in output.iterdir()) == sorted(
             [f"aragorn-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"]
         )
-        assert (output / "run.txt").read_bytes() == (expected / f"aragorn-{system}.txt").read_bytes(), system
+        assert (output / "run.txt").read_bytes() == (expected_dir / f"aragorn-{system}.txt").read_bytes(), system
         record = json.loads((output / "fingerprint.json").read_text())
-        assert record["inputs"] == json.loads((expected / "fingerprint.json").read_text())["inputs"]
+        assert record["inputs"] == json.loads((expected_dir / "fingerprint.json").read_text())["inputs"]
 
 
-def test_default_command_writes_all_runs(image: Image, directory: Path, expected: Path, tmp_path: Path) -> None:
-    output = make_writable(tmp_path / "out")
-    mounts = {"/in": (directory, "ro"), "/out": (output, "rw")}
+def test_default_command_writes_all_runs(image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
+    output = create_writable(tmp_path / "out")
+    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
     code, log = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
     assert code == 0, log
-    assert read_runs(output) == read_runs(expected)
+    assert read_runs(output) == read_runs(expected_dir)
     assert len(read_runs(output)) == len(SYSTEMS) + 1
 
 
-def test_image_with_ray_writes_the_same_runs(build_dir: Path, directory: Path, expected: Path, tmp_path: Path) -> None:
-    image, (output, temporary) = Image(build_dir, ray=True), (make_writable(tmp_path / name) for name in ("out", "tmp"))
-    assert image.measure_size() < MAX_BYTES + 0.3e9
-    mounts = {"/in": (directory, "ro"), "/out": (output, "rw"), "/tmp": (temporary, "rw")}
+def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
+    image, (output, temporary_dir) = Image(build_dir, ray=True), (create_writable(tmp_path / name) for name in ("out", "tmp"))
+    assert image.measure_size() < MAX_IMAGE_BYTES + 0.3e9
+    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw"), "/tmp": (temporary_dir, "rw")}
     code, log = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out", "--engine", "ray"], mounts, {})
     assert code == 0, log
     assert "parts in Ray" in log
-    assert read_runs(output) == read_runs(expected)
+    assert read_runs(output) == read_runs(expected_dir)
 
 
-def test_tirex_input_with_input_run(image: Image, tmp_path: Path) -> None:
-    directory, input_run, output = (make_writable(tmp_path / name) for name in ("input", "input-run", "output"))
-    (directory / "queries.jsonl").write_text('{"qid": "1", "query": "Are zoos cruel?"}\n')
+def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> None:
+    input_dir, input_run, output = (create_writable(tmp_path / name) for name in ("input", "input-run", "output"))
+    (input_dir / "queries.jsonl").write_text('{"qid": "1", "query": "Are zoos cruel?"}\n')
     texts = {"d1": "Zoos are cruel to animals. " * 5, "d2": "Golf is a sport for all. " * 5}
-    (directory / "documents.jsonl").write_text("".join(json.dumps({"docno": d, "text": t}) + "\n" for d, t in texts.items()))
+    (input_dir / "documents.jsonl").write_text("".join(json.dumps({"docno": d, "text": t}) + "\n" for d, t in texts.items()))
     (input_run / "run.txt").write_text("1 Q0 d2 1 2.0 x\n1 Q0 d1 2 1.0 x\n")
     tmp_path.chmod(0o755)
     tmp_path.parent.chmod(0o755)
     command = tira_commands()["knrm"]
-    code, log = run_like_tira(image, command, directory, output, input_run)
+    code, log = run_like_tira(image, command, input_dir, output, input_run)
     assert code == 0, log
     assert {line.split()[2] for line in (output / "run.txt").read_text().splitlines()} == {"d1", "d2"}
     assert "premises and conclusion are one text" in log
 
 
-def test_second_container_on_the_same_output_fails(image: Image, directory: Path, tmp_path: Path) -> None:
-    output = make_writable(tmp_path / "out")
-    mounts = {"/in": (directory, "ro"), "/out": (output, "rw")}
+def test_second_container_on_the_same_output_fails(image: Image, input_dir: Path, tmp_path: Path) -> None:
+    output = create_writable(tmp_path / "out")
+    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
     first = image.start(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
     while not (output / "fingerprint.json").exists():
         assert first.poll() is None
@@ -156,9 +158,11 @@ def test_second_container_on_the_same_output_fails(image: Image, directory: Path
     first.communicate()
 
 
-def test_stopped_container_exits_cleanly_and_resumes(image: Image, directory: Path, expected: Path, tmp_path: Path) -> None:
-    output = make_writable(tmp_path / "out")
-    mounts = {"/in": (directory, "ro"), "/out": (output, "rw")}
+def test_interrupted_container_exits_cleanly_and_resumes(
+    image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
+) -> None:
+    output = create_writable(tmp_path / "out")
+    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
     process = image.start(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
     while not (output / "fingerprint.json").exists():
         assert process.poll() is None
@@ -168,4 +172,4 @@ def test_stopped_container_exits_cleanly_and_resumes(image: Image, directory: Pa
     assert "interrupted; run the same command again" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]
     assert image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})[0] == 0
-    assert read_runs(output) == read_runs(expected)
+    assert read_runs(output) == read_runs(expected_dir)

@@ -1,7 +1,8 @@
-"""Shared fixtures: an untrained encoder, judgments, a small disk, and checks of commands."""
+"""Fixtures of the end-to-end tests: a tiny encoder, judgments, a small disk and assertions about commands."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -28,24 +29,27 @@ AssertFails = Callable[..., None]
 
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a two-layer BERT over letters and a few words, as the only known encoder."""
+    """Write a tiny untrained BERT encoder and make its directory the only one with pretrained encoders."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", tmp_path / "encoders")
     return write_encoder(tmp_path / "encoders" / "tiny")
 
 
-def write_encoder(folder: Path, **settings: float) -> Path:
-    """Write a two-layer BERT over letters and a few words."""
+def write_encoder(folder: Path, **config_fields: float) -> Path:
+    """Write a tiny untrained BERT encoder and its tokenizer."""
     tokenizer = build_tiny_tokenizer()
     torch.manual_seed(0)
     sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
-    BertModel(BertConfig(**sizes, **settings)).save_pretrained(folder)
+    BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
 
 @pytest.fixture
 def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
-    """Write judgments of the three topics in two files; every fifth document with a topic's first word is relevant."""
+    """Write judgments for the three topics to two files.
+
+    The documents that contain the first word of a topic are judged, and every fifth of them is relevant.
+    """
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     lines: list[list[str]] = [[], []]
     for qid, index in enumerate((0, 200, 400), 1):
@@ -60,7 +64,7 @@ def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def assert_fails(capsys: Capture) -> AssertFails:
-    """Assert the exit code and the error message of a training command."""
+    """Return a function that asserts the exit code and the error message of a `training` command."""
 
     def check(code: int, message: str, *command: object) -> None:
         assert main([*map(str, command)]) == code
@@ -71,42 +75,43 @@ def assert_fails(capsys: Capture) -> AssertFails:
 
 @pytest.fixture
 def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Assert that a training interrupted before some steps yields the bytes of an uninterrupted one.
+    """Return a function that asserts that interrupted and uninterrupted training write the same bytes.
 
-    Steps are counted over all attempts. The check returns the number of log lines at the last interruption.
+    Training is interrupted before each step in `stops`, counted over all attempts, and then resumed. The function returns the
+    number of log lines at the last interruption.
     """
 
     def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
         fit()
-        checkpoint, run = work / "checkpoints" / name, work / "fit" / name
+        checkpoint, run_dir = work / "checkpoints" / name, work / "fit" / name
         expected = read_files(work / "checkpoints")
         assert checkpoint.exists()
-        shutil.rmtree(run)
+        shutil.rmtree(run_dir)
         shutil.rmtree(checkpoint)
-        step, steps = training_loop.take_step, iter(range(10**6))
+        take_step, steps = training_loop.take_step, itertools.count()
 
-        def stop(*arguments: Any) -> float:
+        def take_step_or_stop(*arguments: Any) -> float:
             if next(steps) in stops:
                 raise KeyboardInterrupt
-            return step(*arguments)
+            return take_step(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(training_loop, "take_step", stop)
+            patch.setattr(training_loop, "take_step", take_step_or_stop)
             for _ in stops:
                 with pytest.raises(KeyboardInterrupt):
                     fit()
-        assert (run / "state.pt").exists()
-        n_log_lines = len((run / "log.jsonl").read_text().splitlines())
+        assert (run_dir / "state.pt").exists()
+        log_line_count = len((run_dir / "log.jsonl").read_text().splitlines())
         fit()
         assert read_files(work / "checkpoints") == expected
-        return n_log_lines
+        return log_line_count
 
     return check
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Mount a file system in memory of a size in KiB; later calls resize it."""
+    """Return a function that mounts an in-memory file system of a given size in KiB; later calls resize it."""
     disk = tmp_path / "disk"
     disk.mkdir()
 
@@ -119,4 +124,4 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
     yield resize
     if disk.is_mount():
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes may still be mapped
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on it may still be memory-mapped

@@ -1,4 +1,4 @@
-"""All systems from one command: shared work, the ensemble, failures, kills."""
+"""Tests of one command that ranks with all systems: shared computation, the ensemble, failures, caching and kills."""
 
 from __future__ import annotations
 
@@ -26,14 +26,13 @@ from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
-from submission.text import normalisation
-from submission.text.normalisation import TextRule
+from submission.text.tokenisers import WordTokeniser
 from tests.conftest import ROOT, read_files, write_tiny_ranker
 from tests.endtoend.conftest import AssertFails, Capture, Log, RankAll
 from training.__main__ import main as training
 
 
-def test_ensemble_has_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
+def test_ensemble_has_the_expected_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
     ensemble = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble)
     assert [member.name for member in ensemble.members] == [*RERANKERS, "snrm"]
     assert all(member.minimum < member.maximum for member in ensemble.members)
@@ -42,7 +41,7 @@ def test_ensemble_has_eight_networks(all_checkpoints_dir: Path, capsys: Capture)
     assert f"score = {ensemble.formula()}" in capsys.readouterr().out
 
 
-def test_rank_writes_all_runs_in_any_order_of_arguments(
+def test_rank_writes_all_runs_independently_of_the_order_of_arguments(
     rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all() == 0
@@ -58,14 +57,14 @@ def test_rank_writes_all_runs_in_any_order_of_arguments(
     ensemble = read_config(checkpoints_copy / "ensemble", RegressionEnsemble)
     runs = {name: read_run(out / f"aragorn-{name}.txt") for name in (*ENSEMBLE_MEMBERS, "ensemble")}
     expected: dict[tuple[str, str], float] = {}
-    lists = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
-    for pair in set().union(*lists):
-        parts = [
+    rankings = [{(row.qid, row.docno): row.score for row in runs[m.name].itertuples()} for m in ensemble.members]
+    for pair in set().union(*rankings):
+        contributions = [
             m.coefficient * min(1, max(0, (ranking[pair] - m.minimum) / (m.maximum - m.minimum)))
-            for m, ranking in zip(ensemble.members, lists, strict=True)
+            for m, ranking in zip(ensemble.members, rankings, strict=True)
             if pair in ranking
         ]
-        expected[pair] = ensemble.intercept + sum(parts)
+        expected[pair] = ensemble.intercept + sum(contributions)
     for row in runs["ensemble"].itertuples():
         assert row.score == pytest.approx(expected[row.qid, row.docno], abs=1e-5)
     assert set(runs["ensemble"]["qid"]) == {"1", "2", "3"}
@@ -116,19 +115,16 @@ def test_ensemble_names_all_missing_networks(
     assert_fails(4, missing, "fuse", "ensemble", "--work-dir", prepared_work_dir, "--checkpoints", tmp_path / "some")
 
 
-def test_texts_are_read_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts: list[str] = []
-    tokenise = normalisation.tokenise_premise
-
-    def record(text: str, text_rule: TextRule) -> list[str]:
-        texts.append(text)
-        return tokenise(text, text_rule)
-
-    monkeypatch.setattr(normalisation, "tokenise_premise", record)
+def test_texts_are_tokenised_once(rank_all: RankAll, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenised_texts: list[str] = []
+    tokenise = WordTokeniser.tokenise_premise
+    monkeypatch.setattr(
+        WordTokeniser, "tokenise_premise", lambda self, text: tokenised_texts.append(text) or tokenise(self, text)
+    )
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
-    probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # each checkpoint's own
-    assert len(texts) - 4 * len(probes) == len(set(texts)) - len(probes)
+    probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # tokenised for each of the four checkpoints
+    assert len(tokenised_texts) - 4 * len(probes) == len(set(tokenised_texts)) - len(probes)
 
 
 def test_cached_shards_and_indexes_are_reused(
@@ -145,7 +141,7 @@ def test_cached_shards_and_indexes_are_reused(
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0
     assert read_files(tmp_path / "second") == read_files(tmp_path / "first")
-    write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # … but for another checkpoint
+    write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # scores of another checkpoint are not cached
     assert rank_all("third", *flags) == 6
     assert "aragorn-snrm.txt" in read_files(tmp_path / "third")
     assert "aragorn-knrm.txt" not in read_files(tmp_path / "third")
@@ -154,19 +150,19 @@ def test_cached_shards_and_indexes_are_reused(
 def test_cache_directory_is_locked_and_separates_inputs(
     rank_all: RankAll, corpus_with_topics: Path, tmp_path: Path, capsys: Capture
 ) -> None:
-    work = ["--cache-dir", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
+    flags = ["--cache-dir", str(tmp_path / "work"), "--system", "knrm", "--system", "snrm"]
     with CacheDirectory(tmp_path / "work", tmp_path):
-        assert rank_all("first", *work) == 5
+        assert rank_all("first", *flags) == 5
     assert "in use by another process" in capsys.readouterr().err
-    assert rank_all("first", *work) == 0
+    assert rank_all("first", *flags) == 0
     file = corpus_with_topics / "args-me.json"
     file.write_text(file.read_text().replace("topicaa", "topicab"))
-    assert rank_all("second", *work) == 0
-    assert rank_all("fresh", *work[2:]) == 0
+    assert rank_all("second", *flags) == 0
+    assert rank_all("fresh", *flags[2:]) == 0
     assert read_files(tmp_path / "second") == read_files(tmp_path / "fresh") != read_files(tmp_path / "first")
 
 
-FORKING = """
+FORK_SERVER = """
 import os, sys
 from submission.__main__ import main
 from submission import signals
@@ -185,64 +181,65 @@ for line in sys.stdin:  # fork a process per command line, after all imports
 @pytest.mark.slow
 def test_rank_resumes_after_random_kills(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", FORKING], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
+        [sys.executable, "-c", FORK_SERVER], cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     ) as server:  # fmt: skip
-        ended = _kill_many_times(server, corpus_with_topics, checkpoints_copy, tmp_path)
+        exit_codes = _kill_and_resume(server, corpus_with_topics, checkpoints_copy, tmp_path)
     assert server.returncode == 0
     assert read_files(tmp_path / "killed") == read_files(tmp_path / "whole")
-    assert {-signal.SIGKILL, *SIGNAL_EXIT_CODES.values()} <= set(ended)
+    assert {-signal.SIGKILL, *SIGNAL_EXIT_CODES.values()} <= set(exit_codes)
 
 
-def _kill_many_times(server: subprocess.Popen[str], topics: Path, all_checkpoints: Path, tmp_path: Path) -> list[int]:
+def _kill_and_resume(server: subprocess.Popen[str], input_dir: Path, checkpoints: Path, tmp_path: Path) -> list[int]:
+    """Rank without interruption, then with random kills until the runs are complete; return the exit codes of the latter."""
     assert server.stdin is not None
     assert server.stdout is not None
 
-    def files(output: str) -> int:
+    def count_files(output: str) -> int:
         return sum(len(names) for directory in (output, f"{output}-work") for _, _, names in os.walk(tmp_path / directory))
 
-    def rank(output: str, until: int | None = None, wait: float = 0, by: int = signal.SIGKILL) -> int:
-        """Signal a process shortly after it wrote a number of files; return its exit code, negative for a signal."""
-        directories = f"-i {topics} -o {tmp_path / output} --cache-dir {tmp_path / output}-work --checkpoints {all_checkpoints}"
+    def rank(output: str, file_count: int | None = None, delay: float = 0, signal_number: int = signal.SIGKILL) -> int:
+        """Send a signal `delay` seconds after `file_count` files exist; return the exit code, negative for a signal."""
+        directories = f"-i {input_dir} -o {tmp_path / output} --cache-dir {tmp_path / output}-work --checkpoints {checkpoints}"
         print(f"rank {directories} --device cpu", file=server.stdin, flush=True)
         child = int(server.stdout.readline())
-        if until is not None:
+        if file_count is not None:
             deadline = time.monotonic() + 60
-            while files(output) < until and time.monotonic() < deadline:
+            while count_files(output) < file_count and time.monotonic() < deadline:
                 time.sleep(0.001)
-            time.sleep(wait)
+            time.sleep(delay)
             with suppress(ProcessLookupError):
-                os.kill(child, by)
+                os.kill(child, signal_number)
         return int(server.stdout.readline())
 
     assert rank("whole") == 0
-    total, moments, ended = files("whole"), random.Random(7), []
+    total, rng, exit_codes = count_files("whole"), random.Random(7), []
     for attempt in range(9):
-        if files("killed") > total - 5:  # little is left to interrupt
+        if count_files("killed") > total - 5:  # too little is left to interrupt: start again
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")
-        until, wait = moments.randint(files("killed") + 1, total - 2), moments.uniform(0, 0.1)
-        ended.append(rank("killed", until, wait, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[attempt % 3]))
-        for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # whole, or not there
+        file_count, delay = rng.randint(count_files("killed") + 1, total - 2), rng.uniform(0, 0.1)
+        exit_codes.append(rank("killed", file_count, delay, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[attempt % 3]))
+        for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # a run is complete or absent
             assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes()
     assert rank("killed") == 0
-    return ended
+    return exit_codes
 
 
 @pytest.mark.slow
-def test_full_disk_raises_and_run_resumes(
+def test_rank_fails_on_a_full_disk_and_resumes(
     rank_all: RankAll, small_disk: Callable[[int], Path], tmp_path: Path, capsys: Capture
 ) -> None:
     assert rank_all("whole") == 0
-    codes, finished = [], [set[str]()]
-    for kilobytes in (100, 400, 1600, 100_000):
-        work = small_disk(kilobytes) / "work"
-        codes.append(rank_all("out", "--cache-dir", str(work)))
+    codes, run_names = [], [set[str]()]
+    for kibibytes in (100, 400, 1600, 100_000):
+        cache_dir = small_disk(kibibytes) / "cache"
+        codes.append(rank_all("out", "--cache-dir", str(cache_dir)))
         if codes[-1]:
             error = capsys.readouterr().err.splitlines()[-1]
             assert "cannot be written" in error
             assert "free disk space or choose another" in error
-        finished.append({name for name in read_files(tmp_path / "out") if name.startswith("aragorn-")})
-        assert finished[-2] <= finished[-1]
+        run_names.append({name for name in read_files(tmp_path / "out") if name.startswith("aragorn-")})
+        assert run_names[-2] <= run_names[-1]
     assert codes == [5, 5, 5, 0]
     assert read_files(tmp_path / "out") == read_files(tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""Benchmarks on small inputs."""
+"""Tests of the benchmarks on small inputs."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from tests.benchmarks.synthetic_inputs import split_topics, write_full_size, wri
 from tests.conftest import ROOT, SAMPLE, load_topics
 
 
-def test_compare_divides_medians() -> None:
-    benchmark = Benchmark("a", "b", "things", 10, lambda: None, lambda: sum(range(200_000)))
+def test_compare_returns_the_ratio_of_medians() -> None:
+    benchmark = Benchmark("sum", "loop", "numbers", 10, lambda: None, lambda: sum(range(200_000)))
     assert [len(times) for times in time_rounds(benchmark, 2)] == [2, 2]
-    result = compare(benchmark, "nothing", 2, 3)
+    result = compare(benchmark, "task", 2, 3)
     medians = [sorted(result.seconds[side])[1] for side in ("ours", "baseline")]
     assert result.ratio == pytest.approx(medians[1] / medians[0])
     assert result.ratio > 2
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # the baseline's own
-def test_bert(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore")  # warnings of the baseline
+def test_bert_benchmark_scores_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bert, "PAIRS", 6)
     benchmark = bert.build_benchmark("cedr_knrm", SAMPLE)
     benchmark.ours()
@@ -53,28 +53,28 @@ def test_bert(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # the baseline's own
-def test_deepct(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.filterwarnings("ignore")  # warnings of the baseline
+def test_deepct_benchmark_enriches_the_same_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deepct, "ARGUMENTS", 3)
     benchmark = deepct.build_benchmark(SAMPLE)
-    words = benchmark.ours()
-    assert isinstance(words, list)
-    assert len(words) == 3
+    enriched_texts = benchmark.ours()
+    assert isinstance(enriched_texts, list)
+    assert len(enriched_texts) == 3
     assert benchmark.units == len(benchmark.baseline())  # type: ignore[arg-type]
     monkeypatch.setattr(deepct, "SHARDS", (1, 2))
     assert deepct.measure_memory().ratio > 0.5
 
 
-def test_targer() -> None:
+def test_targer_benchmark_yields_equal_tags() -> None:
     benchmark = targer.build_benchmark(SAMPLE)
     tags, baseline = benchmark.ours(), benchmark.baseline()
     assert isinstance(tags, list)
     assert tags == baseline
-    assert benchmark.units == sum(len(words) for passages in tags for words in passages) > 10_000
+    assert benchmark.units == sum(len(passage) for passages in tags for passage in passages) > 10_000
 
 
 @pytest.mark.slow
-def test_measure_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measure_precision_compares_speed_and_ndcg(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "load_candidates", load_few_candidates)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     results = precision.measure(SAMPLE, SAMPLE.parent / "sample.qrels")
@@ -82,9 +82,9 @@ def test_measure_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     for result in results:
         assert result.ratio == pytest.approx(sum(result.seconds["float32"]) / sum(result.seconds[result.name]))
         assert len(result.seconds[result.name]) == 2
-        speeds, effects = zip(*(side.split(", ", 1) for side in (result.ours, result.baseline)), strict=True)
+        speeds, measures = zip(*(side.split(", ", 1) for side in (result.ours, result.baseline)), strict=True)
         assert all(speed.endswith(" pairs/s") for speed in speeds)
-        assert [float(effect.split()[2].rstrip(",")) > 0 for effect in effects] == [True, True]
+        assert [float(text.split()[2].rstrip(",")) > 0 for text in measures] == [True, True]
 
 
 def load_few_candidates(*args: Any) -> tuple[pd.DataFrame, word_networks.TokenIds]:
@@ -96,24 +96,26 @@ def load_few_candidates(*args: Any) -> tuple[pd.DataFrame, word_networks.TokenId
 @pytest.mark.slow
 def test_build_benchmark_requires_equal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert word_networks.build_benchmark("knrm", SAMPLE).units > 400
-    monkeypatch.setattr(word_networks, "pad", lambda texts: pad([text[1:] for text in texts]))  # of the baseline
-    with pytest.raises(AssertionError, match="scores differ"):
+    monkeypatch.setattr(
+        word_networks, "pad", lambda texts: pad([text[1:] for text in texts])
+    )  # pads the baseline's inputs only
+    with pytest.raises(AssertionError, match="scores differ from the baseline"):
         word_networks.build_benchmark("knrm", SAMPLE)
 
 
 @pytest.mark.slow
 def test_synthetic_inputs_have_the_requested_size(tmp_path: Path) -> None:
-    full = write_full_size(SAMPLE, tmp_path / "full", 1200)
-    benchmark = retrieval.build_benchmark(full)
+    input_dir = write_full_size(SAMPLE, tmp_path / "full", 1200)
+    benchmark = retrieval.build_benchmark(input_dir)
     assert benchmark.units == 15
-    speed, memory, streamed = corpus.measure(full, tmp_path, 1)
+    speed, memory, streamed = corpus.measure(input_dir, tmp_path, 1)
     assert speed.ratio == pytest.approx(speed.seconds["baseline"][0] / speed.seconds["ours"][0])
     assert 0.5 < memory.ratio < 2
     assert streamed.seconds["arguments"] == [120, 1200]
     assert all(0.1 < peak < 1 for peak in streamed.seconds["peaks"])
-    half = write_sample(full, tmp_path / "half", 0.5)
+    half = write_sample(input_dir, tmp_path / "half", 0.5)
     assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
-    topics = [set(load_topics(find_topic_files(half_dir))["qid"]) for half_dir in split_topics(full, tmp_path / "halves")]
+    topics = [set(load_topics(find_topic_files(half_dir))["qid"]) for half_dir in split_topics(input_dir, tmp_path / "halves")]
     assert [len(qids) for qids in topics] == [8, 7]
     assert not topics[0] & topics[1]
 
@@ -136,7 +138,7 @@ def test_measure_fusion_with_cached_indexes() -> None:
 
 
 @pytest.mark.slow
-def test_measure_default_system_cold_and_cached() -> None:
+def test_measure_default_system_with_empty_and_filled_cache() -> None:
     cold, cached = rank.measure_default_system(SAMPLE)
     assert [result.task.rpartition(", ")[2] for result in (cold, cached)] == ["empty cache", "cached"]
     assert "term index" in cold.seconds
@@ -149,16 +151,16 @@ def test_bfloat16_benchmarks_encode_the_same_texts(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     monkeypatch.setattr(bfloat16, "DOCUMENTS", 3)
     monkeypatch.setattr(bfloat16, "PREMISES", 4)
-    words, vectors = bfloat16.build_benchmarks(SAMPLE)
-    assert (words.units, vectors.units) == (3, 4)
-    assert len(words.ours()) == len(words.baseline()) == 3  # type: ignore[arg-type]
-    ours, baseline = vectors.ours(), vectors.baseline()
+    deepct_benchmark, sbert_benchmark = bfloat16.build_benchmarks(SAMPLE)
+    assert (deepct_benchmark.units, sbert_benchmark.units) == (3, 4)
+    assert len(deepct_benchmark.ours()) == len(deepct_benchmark.baseline()) == 3  # type: ignore[arg-type]
+    ours, baseline = sbert_benchmark.ours(), sbert_benchmark.baseline()
     assert ours.shape == baseline.shape == (4, 384)  # type: ignore[attr-defined]
     assert 1e-5 < abs(ours - baseline).max() < 0.05  # type: ignore[operator]
 
 
 @pytest.mark.slow
-def test_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_benchmark_runs_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "ROWS", 300)
     benchmark = training.build_benchmark("knrm", 20)
     benchmark.ours()
@@ -166,12 +168,12 @@ def test_training_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert benchmark.units == 20
 
 
-def test_fit_slope_of_a_line() -> None:
+def test_fit_slope_of_a_quadratic_curve() -> None:
     assert scaling.fit_slope([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
 
 
 @pytest.mark.slow
-def test_plot_scaling(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_plot_scaling_returns_the_measured_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, sizes in (("SHARES", (0.5, 1)), ("CANDIDATES", (2, 8)), ("BERT_CANDIDATES", (2,))):
         monkeypatch.setattr(scaling, name, sizes)
     monkeypatch.setattr(scaling, "names", lambda: ["gru", "knrm", "vanilla_bert"])

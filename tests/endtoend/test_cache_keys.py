@@ -1,4 +1,4 @@
-"""Artifacts that `rank` recomputes in an existing cache directory after a module is edited."""
+"""Tests of which cached artifacts and runs `rank` recomputes after a module is edited."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from submission.storage import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, copy_with_topics
 
-FUTURE = "from __future__ import annotations\n"
-EDIT = FUTURE, f"{FUTURE}ADDED = 1\n"
-Ranked = tuple[set[str], dict[str, str]]  # artifacts that were computed; keys of the runs
+FUTURE_IMPORT = "from __future__ import annotations\n"
+EDIT = FUTURE_IMPORT, f"{FUTURE_IMPORT}ADDED = 1\n"  # text and replacement
+RankResult = tuple[set[str], dict[str, str]]  # computed artifacts; cache key of each run
 DEEPCT = ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
 LEXICAL = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "dirichlet_thesis")
 QUALITY = {"ranking-qualityreranking-quality"}
@@ -29,19 +29,19 @@ SNRM = {"index-snrm", "ranking-latent-snrm", *ENSEMBLE}
 
 @dataclass(frozen=True)
 class CachedRun:
-    """A copy of the source tree, and the command that ranks with its keys."""
+    """A `rank` command whose cache keys are computed from a copy of the source tree."""
 
     source: Path
-    work: Path
+    cache_dir: Path
     command: list[str]
 
-    def rank(self, output: str) -> Ranked:
-        """Rank into a directory and return the computed artifacts and the keys of the runs."""
-        before = {path.name for path in self.work.glob("*")}
-        directory = self.work.parent / output
-        assert main([*self.command, "-o", str(directory), "--cache-dir", str(self.work)]) == 0
+    def rank(self, output: str) -> RankResult:
+        """Rank into a directory and return the computed artifacts and the cache keys of the runs."""
+        before = {path.name for path in self.cache_dir.glob("*")}
+        directory = self.cache_dir.parent / output
+        assert main([*self.command, "-o", str(directory), "--cache-dir", str(self.cache_dir)]) == 0
         record = json.loads((directory / "fingerprint.json").read_text())
-        computed = {path.name.rpartition("-")[0] for path in self.work.glob("*") if path.name not in before}
+        computed = {path.name.rpartition("-")[0] for path in self.cache_dir.glob("*") if path.name not in before}
         return computed, {name: file["key"] for name, file in record["files"].items()}
 
 
@@ -54,20 +54,20 @@ def cached_run(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code_fingerprint, "PROJECT_DIR", directory)
         code_fingerprint.clear_caches()
-        yield CachedRun(directory, directory / "work", command)
+        yield CachedRun(directory, directory / "cache", command)
     code_fingerprint.clear_caches()
 
 
 @pytest.fixture(scope="module")
-def first(cached_run: CachedRun) -> Ranked:
+def first_result(cached_run: CachedRun) -> RankResult:
     computed, keys = cached_run.rank("first")
     assert set(keys) == {"run.txt", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert {"documents", "conclusions", "terms", "terms-deepct", "enriched-deepct", "index-snrm", "scores-knrm"} <= computed
     return computed, keys
 
 
-def edited(cached_run: CachedRun, first: Ranked, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
-    """Edit modules `(name, old, new)`, rank again, undo the edits, and return the recomputed artifacts and systems."""
+def rank_with_edits(cached_run: CachedRun, first_result: RankResult, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
+    """Edit modules `(module, old, new)`, rank, undo the edits, and return the recomputed artifacts and systems."""
     files = {cached_run.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
     contents = {file: file.read_text() for file in files}
     try:
@@ -80,15 +80,17 @@ def edited(cached_run: CachedRun, first: Ranked, *edits: tuple[str, str, str]) -
         for file, content in contents.items():
             file.write_text(content)
         code_fingerprint.clear_caches()
-    runs = {name for name, key in keys.items() if key != first[1][name]} - {"run.txt"}
+    runs = {name for name, key in keys.items() if key != first_result[1][name]} - {"run.txt"}
     return computed, {name.removeprefix("aragorn-").removesuffix(".txt") for name in runs}
 
 
-def pairs(*names: str) -> set[str]:
-    return {f"{kind}-{name}" for name in names for kind in ("scores", "ranking-rerank")}
+def pair_artifacts(*names: str) -> set[str]:
+    """Return the artifacts of networks that re-rank pairs."""
+    return {f"{prefix}-{name}" for name in names for prefix in ("scores", "ranking-rerank")}
 
 
-def lexical(*names: str) -> set[str]:
+def lexical_artifacts(*names: str) -> set[str]:
+    """Return the artifacts of lexical systems."""
     return {f"ranking-lexical-{name}" for name in names}
 
 
@@ -96,17 +98,17 @@ def lexical(*names: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "artifacts", "runs"),
     [
-        ("models/rankers/gru", {*pairs("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
-        ("models/rankers/vanilla_bert", {*pairs("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
+        ("models/rankers/gru", {*pair_artifacts("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
+        ("models/rankers/vanilla_bert", {*pair_artifacts("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
         ("models/rankers/tfr_bert", {"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
         ("models/rankers/snrm", SNRM, {"snrm", "ensemble"}),
         ("retrieval/latent", SNRM, {"snrm", "ensemble"}),
         ("models/rankers/sbert", SBERT, {"sbert", "fusion"}),
         ("retrieval/dense", SBERT, {"sbert", "fusion"}),
-        ("models/enrichers/deepct", {"enriched-deepct", "terms-deepct", *lexical(*DEEPCT)}, {*DEEPCT}),
+        ("models/enrichers/deepct", {"enriched-deepct", "terms-deepct", *lexical_artifacts(*DEEPCT)}, {*DEEPCT}),
         (
             "models/enrichers/targer",
-            {"enriched-targer_essays", "terms-targer_essays", *lexical("targer_dirichlet")},
+            {"enriched-targer_essays", "terms-targer_essays", *lexical_artifacts("targer_dirichlet")},
             {"targer_dirichlet"},
         ),
         ("fusion/linear", FUSION, {"fusion"}),
@@ -115,38 +117,38 @@ def lexical(*names: str) -> set[str]:
         ("systems/cluster_score", FUSION, {"fusion"}),
         (
             "retrieval/term_weighting",
-            {*lexical(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
+            {*lexical_artifacts(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
             {*LEXICAL[:4], *DEEPCT, "targer_dirichlet", "tfr_bert", "fusion"},
         ),
     ],
 )
-def test_edit_recomputes_its_artifact_and_dependents(
-    cached_run: CachedRun, first: Ranked, module: str, artifacts: set[str], runs: set[str]
+def test_edits_recompute_dependent_artifacts_and_runs(
+    cached_run: CachedRun, first_result: RankResult, module: str, artifacts: set[str], runs: set[str]
 ) -> None:
-    assert edited(cached_run, first, (module, *EDIT)) == (artifacts, runs)
+    assert rank_with_edits(cached_run, first_result, (module, *EDIT)) == (artifacts, runs)
 
 
 @pytest.mark.slow
-def test_message_edits_recompute_nothing(cached_run: CachedRun, first: Ranked) -> None:
+def test_edits_of_messages_recompute_nothing(cached_run: CachedRun, first_result: RankResult) -> None:
     modules = (
         "__main__", "check", "cli", "explain", "rank", "errors", "logging_setup", "storage/locks", "engine/ray_engine",
         "output/ir_metadata", "search/server", "systems/catalogue", "systems/explanation",
     )  # fmt: skip
     edits = [
-        ("models/rankers/gru", '"""', '"""Or so. '),
+        ("models/rankers/gru", '"""', '"""Edited. '),
         ("retrieval/term_index", 'log.info("term index: %d', 'log.info("index of terms: %d'),
         ("inference/pair_scoring", "is not finite; ", "is infinite; "),
-        ("systems/lexical", FUTURE, f"{FUTURE}# a remark\n"),
+        ("systems/lexical", FUTURE_IMPORT, f"{FUTURE_IMPORT}# a comment\n"),
     ]
-    assert edited(cached_run, first, *((module, *EDIT) for module in modules), *edits) == (set(), set())
+    assert rank_with_edits(cached_run, first_result, *((module, *EDIT) for module in modules), *edits) == (set(), set())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["data/document_store", "data/args_me"])
-def test_reader_edit_recomputes_everything(cached_run: CachedRun, first: Ranked, module: str) -> None:
-    assert edited(cached_run, first, (module, *EDIT)) == (first[0], set(SYSTEMS))
+def test_edits_of_corpus_readers_recompute_everything(cached_run: CachedRun, first_result: RankResult, module: str) -> None:
+    assert rank_with_edits(cached_run, first_result, (module, *EDIT)) == (first_result[0], set(SYSTEMS))
 
 
 @pytest.mark.slow
-def test_run_writer_edit_recomputes_only_runs(cached_run: CachedRun, first: Ranked) -> None:
-    assert edited(cached_run, first, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))
+def test_edits_of_the_run_writer_recompute_only_runs(cached_run: CachedRun, first_result: RankResult) -> None:
+    assert rank_with_edits(cached_run, first_result, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))

@@ -1,4 +1,4 @@
-"""ir-metadata.yml, as TIRA checks it and as organisers read it."""
+"""Tests of ir-metadata.yml: its validity for TIRA, methods, training data and updates."""
 
 from __future__ import annotations
 
@@ -21,30 +21,32 @@ from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.timing import Stopwatch
 
 
-def read(directory: Path) -> dict[str, Any]:
+def read_metadata(directory: Path) -> dict[str, Any]:
     return yaml.safe_load((directory / "ir-metadata.yml").read_text())
 
 
-def entries(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def get_methods(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Map names to descriptions of the retrieval methods."""
     return {entry["name"]: entry for entry in metadata["method"]["retrieval"]}
 
 
 @pytest.fixture
-def flags(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> list[str]:
-    names = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
-    return ["rank", *names, "--device", "cpu", "--team", "me"]
+def command(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> list[str]:
+    """Return a `rank` command with all checkpoints."""
+    paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "out"), "--checkpoints", str(checkpoints_copy)]
+    return ["rank", *paths, "--device", "cpu", "--team", "me"]
 
 
 def test_metadata_describes_all_methods(
-    flags: list[str], corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARAGORN_REVISION", "abc123")
     monkeypatch.setenv("ARAGORN_SOURCE", "https://example.org/aragorn")
     monkeypatch.setenv("TIRA_DATASET_ID", "touche-task-1")
-    assert main(flags) == 0
+    assert main(command) == 0
     status, message = check_format(tmp_path / "out", "run-with-metadata")
     assert (status.name, "ir-metadata.yml is valid" in message) == ("OK", True)
-    metadata = read(tmp_path / "out")
+    metadata = read_metadata(tmp_path / "out")
     assert metadata["tag"] == metadata["method"]["name"] == "me-fusion"
     assert metadata["actor"] == {"team": "me"}
     source = metadata["implementation"]["source"]
@@ -61,7 +63,7 @@ def test_metadata_describes_all_methods(
     stages = {name: float(text.removesuffix(" s")) for name, text in metadata["resources"]["seconds per stage"].items()}
     shared = {"hashes", "topics", "documents", "conclusion index", "conclusion retrieval", "term index", "tokenisation"}
     assert set(stages) == {*shared, *SYSTEMS, "enrichment with deepct", "enrichment with targer_essays"}
-    methods = entries(metadata)
+    methods = get_methods(metadata)
     assert sorted(methods) == sorted(f"me-{name}" for name in SYSTEMS)
     assert "checkpoints" not in methods["me-bm25"]
     assert methods["me-gru"]["checkpoints"] == {"gru": load_checkpoint(checkpoints_copy / "gru").fingerprint}
@@ -71,16 +73,16 @@ def test_metadata_describes_all_methods(
         == read_config(checkpoints_copy / "ensemble", RegressionEnsemble).fingerprint
     )
     assert methods["me-ensemble"]["interpolates"] == list(ENSEMBLE_MEMBERS)
-    rerank = {*RERANKERS, "gru_interaction"}
+    bm25_rerankers = {*RERANKERS, "gru_interaction"}
     assert [name for name, entry in methods.items() if entry.get("reranks") == "bm25"] == [
-        f"me-{name}" for name in SYSTEMS if name in rerank
+        f"me-{name}" for name in SYSTEMS if name in bm25_rerankers
     ]
     assert methods["me-tfr_bert"]["reranks"] == "dirichlet"
     assert set(methods["me-tfr_bert"]["checkpoints"]) == {"dirichlet", "tfr_bert", "quality"}
     assert all("  " not in entry["description"] for entry in methods.values())
 
 
-def test_metadata_names_training_data(flags: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
+def test_metadata_names_training_data(command: list[str], checkpoints_copy: Path, tmp_path: Path) -> None:
     for name, source in (
         ("knrm", {"input": {"args-me.json": "12"}}),
         ("gru", {"input": {"idebate.json": "34"}}),
@@ -88,52 +90,54 @@ def test_metadata_names_training_data(flags: list[str], checkpoints_copy: Path, 
     ):
         file = checkpoints_copy / name / "provenance.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"training_data": source}))
-    assert main([*flags, "--system", "knrm", "--system", "tfr_bert"]) == 0
+    assert main([*command, "--system", "knrm", "--system", "tfr_bert"]) == 0
     ukp = {"licence": "CC BY-SA", "files": {"ants_yes.csv": "56"}}
-    metadata = read(tmp_path / "out")
+    metadata = read_metadata(tmp_path / "out")
     args_me = {"licence": "CC BY 4.0", "files": {"args-me.json": "12"}}
-    training = [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
-    assert metadata["data"]["training data"] == training
-    assert entries(metadata)["me-knrm"]["training data"] == {"args.me": args_me}
-    assert entries(metadata)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
-    assert main([*flags, "--system", "gru"]) == 0  # adds to the metadata of the first run
-    [stated, unstated] = read(tmp_path / "out")["data"]["training data"]
-    assert stated == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
-    assert unstated == training[1]
+    training_data = [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
+    assert metadata["data"]["training data"] == training_data
+    assert get_methods(metadata)["me-knrm"]["training data"] == {"args.me": args_me}
+    assert get_methods(metadata)["me-tfr_bert"]["training data"] == {"args.me": {**args_me, "files": {}}, "UKPConvArgRank": ukp}
+    assert main([*command, "--system", "gru"]) == 0  # merges with the metadata of the first run
+    [args_me_entry, ukp_entry] = read_metadata(tmp_path / "out")["data"]["training data"]
+    assert args_me_entry == {"name": "args.me", "licence": "CC BY 4.0", "files": {"args-me.json": "12", "idebate.json": "34"}}
+    assert ukp_entry == training_data[1]
 
 
-DAMAGED = (
+DAMAGED_METADATA = (
     "method: [", "[" * 10**4, "method: {retrieval: [3]}", "method: {retrieval: {a: b}}",
     "method: {retrieval: [{name: me-bm25, training data: x}]}", "", "\0",
 )  # fmt: skip
 
 
-def test_metadata_is_kept_unless_input_or_file_changed(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
+def test_metadata_is_merged_unless_the_input_changes_or_the_file_is_damaged(
+    command: list[str], corpus_with_topics: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "out" / "ir-metadata.yml"
-    assert main([*flags, "--system", "knrm", "--system", "bm25"]) == 0
+    assert main([*command, "--system", "knrm", "--system", "bm25"]) == 0
     first = file.read_bytes()
-    assert main([*flags, "--system", "knrm"]) == 0
+    assert main([*command, "--system", "knrm"]) == 0
     assert file.read_bytes() == first
-    assert main([*flags, "--system", "gru"]) == 0
-    old, new = entries(yaml.safe_load(first)), entries(read(tmp_path / "out"))
+    assert main([*command, "--system", "gru"]) == 0
+    old, new = get_methods(yaml.safe_load(first)), get_methods(read_metadata(tmp_path / "out"))
     assert set(new) == {"me-knrm", "me-bm25", "me-gru"}
     assert (new["me-knrm"], new["me-bm25"]) == (old["me-knrm"], old["me-bm25"])
     topics_file = corpus_with_topics / "topics.xml"
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
-    assert main([*flags, "--system", "bm25", "--overwrite"]) == 0
-    assert [*entries(read(tmp_path / "out"))] == ["me-bm25"]
-    for content in DAMAGED:
+    assert main([*command, "--system", "bm25", "--overwrite"]) == 0
+    assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
+    for content in DAMAGED_METADATA:
         file.write_text(content)
-        assert main([*flags, "--system", "bm25"]) == 0
-        assert [entry["name"] for entry in read(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
+        assert main([*command, "--system", "bm25"]) == 0
+        assert [entry["name"] for entry in read_metadata(tmp_path / "out")["method"]["retrieval"]] == ["me-bm25"]
 
 
-def test_metadata_of_an_input_run(flags: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
+def test_metadata_of_an_input_run(command: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
     (tmp_path / "run.txt").write_text("1 Q0 a3-0 1 2.0 x\n1 Q0 a5-1 2 1.0 x\n")
-    assert main([*flags, "--input-run", str(tmp_path / "run.txt")]) == 0
-    metadata = read(tmp_path / "out")
+    assert main([*command, "--input-run", str(tmp_path / "run.txt")]) == 0
+    metadata = read_metadata(tmp_path / "out")
     assert metadata["data"]["test collection"]["source"].endswith(f"re-ranking the documents of {tmp_path / 'run.txt'}")
-    methods = entries(metadata)
+    methods = get_methods(metadata)
     assert methods["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
     assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {"the documents in run.txt"}
     assert not any("reranks" in entry for entry in methods.values())
@@ -142,9 +146,9 @@ def test_metadata_of_an_input_run(flags: list[str], corpus_with_topics: Path, tm
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 4.0, 10.0, 20.0, 21.0])
     monkeypatch.setattr("submission.timing.time.monotonic", lambda: next(clock))
-    watch = Stopwatch()
-    with watch.stage("outer"), watch.stage("inner"):
+    stopwatch = Stopwatch()
+    with stopwatch.stage("outer"), stopwatch.stage("inner"):
         pass
-    with watch.stage("inner"):
+    with stopwatch.stage("inner"):
         pass
-    assert watch.seconds == {"inner": 4.0, "outer": 7.0}
+    assert stopwatch.seconds == {"inner": 4.0, "outer": 7.0}

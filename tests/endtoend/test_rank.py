@@ -1,4 +1,4 @@
-"""Run ./run.sh as users call it; unusual topics, damaged checkpoints and occupied output directories."""
+"""Tests of `rank` and run.sh: valid runs, unusual topics, damaged checkpoints and output directories in use."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from submission.systems.catalogue import SYSTEMS
 from tests.conftest import REAL_DATA, ROOT, SAMPLE, load_documents, make_argument, read_files
 from tests.endtoend.conftest import Capture, Log
 
-Make = Callable[..., Path]
+MakeInput = Callable[..., Path]
 Rank = Callable[..., tuple[int, str]]
 
 
 def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {
+    """Run run.sh without the caller's variables of TIRA and Python."""
+    inherited = {
         key: value for key, value in os.environ.items() if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
     }
     command = [str(ROOT / "run.sh"), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
 def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
-    """Run rank in this process with the tiny checkpoints; returns the exit code and stderr."""
+    """Return a function that runs `rank` in this process with `checkpoints` and returns the exit code and stderr."""
 
     def run(directory: Path, *flags: str, output: str = "out") -> tuple[int, str]:
         command = ["rank", "-i", str(directory), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
@@ -41,8 +42,8 @@ def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
 
 
 @pytest.mark.slow
-def test_rank_sample_from_another_directory(tmp_path: Path) -> None:
-    (tmp_path / "pandas.py").write_text("raise SystemExit('a file of the caller was imported')")
+def test_rank_works_from_any_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "pandas.py").write_text("raise SystemExit('imported a file from the working directory')")
     flags = [flag for name in ("knrm", "bm25", "snrm") for flag in ("--system", name)]
     first = run_sh(*flags, cwd=tmp_path)
     assert first.returncode == 0, first.stderr
@@ -56,25 +57,29 @@ def test_rank_sample_from_another_directory(tmp_path: Path) -> None:
     elsewhere = run_sh("-o", "other", *flags, cwd=tmp_path)
     assert elsewhere.returncode == 0
     assert read_files(tmp_path / "other") == read_files(runs)
-    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # the first --system
+    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # run of the first --system
 
 
-def test_run_sh_runs_every_verb(tmp_path: Path) -> None:
-    for verb in ("rank", "check", "explain", "search", "systems"):
-        result = run_sh(verb, "--help", cwd=tmp_path)
+def test_run_sh_runs_every_subcommand(tmp_path: Path) -> None:
+    for subcommand in ("rank", "check", "explain", "search", "systems"):
+        result = run_sh(subcommand, "--help", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-        assert result.stdout.startswith(f"usage: run.sh {verb} ")
+        assert result.stdout.startswith(f"usage: run.sh {subcommand} ")
     assert run_sh("--help", cwd=tmp_path).stdout == run_sh("rank", "--help", cwd=tmp_path).stdout
     assert "invalid choice: 'ranks'" in run_sh("ranks", cwd=tmp_path).stderr
 
 
 @pytest.mark.slow
-def test_rank_all_shipped_systems(tmp_path: Path) -> None:
-    shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate[op]*.json"))  # a third of it
+def test_rank_runs_all_shipped_systems(tmp_path: Path) -> None:
+    shutil.copytree(
+        SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate[op]*.json")
+    )  # leaves a third of the arguments
     topics = tmp_path / "input" / "topics.xml"
-    topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip() + "\n</topics>\n")  # two of them
-    done = run_sh("-i", tmp_path / "input", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    topics.write_text(
+        "<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip() + "\n</topics>\n"
+    )  # the first two topics
+    process = run_sh("-i", tmp_path / "input", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
     runs = tmp_path / "runs"
     assert set(read_files(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
@@ -82,19 +87,19 @@ def test_rank_all_shipped_systems(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("inputDataset", "outputDir"), ("TIRA_INPUT_DATASET", "TIRA_OUTPUT_DIR")])
-def test_rank_reads_the_variables_of_tira(tmp_path: Path, make_input: Make, names: tuple[str, str]) -> None:
+def test_rank_reads_environment_variables_of_tira(tmp_path: Path, make_input: MakeInput, names: tuple[str, str]) -> None:
     directory = make_input()
-    done = run_sh("--system", "bm25", cwd=tmp_path, **{names[0]: str(directory), names[1]: str(tmp_path / "there")})
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "there" / "run.txt").read_text().startswith("1 Q0 a1 1 ")
+    process = run_sh("--system", "bm25", cwd=tmp_path, **{names[0]: str(directory), names[1]: str(tmp_path / "output")})
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "output" / "run.txt").read_text().startswith("1 Q0 a1 1 ")
 
 
-def test_rank_writes_valid_runs(rank: Rank, make_input: Make, tmp_path: Path) -> None:
+def test_rank_writes_valid_runs(rank: Rank, make_input: MakeInput, tmp_path: Path) -> None:
     code, _ = rank(make_input(), "--team", "me", "--depth", "2", "--system", "bm25", "--system", "knrm")
     assert code == 0
     out = read_files(tmp_path / "out")
     assert set(out) == {"me-bm25.txt", "me-knrm.txt", "run.txt", "fingerprint.json"}
-    assert out["run.txt"] == out["me-bm25.txt"]  # the first --system is the primary one
+    assert out["run.txt"] == out["me-bm25.txt"]  # run.txt is the run of the first --system
     for system in ("bm25", "knrm"):
         lines = [line.split(" ") for line in out[f"me-{system}.txt"].decode().splitlines()]
         assert [(line[0], line[1], line[3], line[5]) for line in lines] == [
@@ -104,7 +109,9 @@ def test_rank_writes_valid_runs(rank: Rank, make_input: Make, tmp_path: Path) ->
         ]
 
 
-def test_rank_skips_short_premises_and_unknown_topics(rank: Rank, make_input: Make, tmp_path: Path, caplog: Log) -> None:
+def test_rank_skips_short_premises_and_topics_without_known_words(
+    rank: Rank, make_input: MakeInput, tmp_path: Path, caplog: Log
+) -> None:
     assert rank(make_input([("1", "Quux?"), ("2", "pets dogs cats")]))[0] == 0
     assert "topic 1 (Quux?)" in caplog.text
     for name in ("bm25", "knrm"):
@@ -114,15 +121,15 @@ def test_rank_skips_short_premises_and_unknown_topics(rank: Rank, make_input: Ma
         assert "a5" in {line[2] for line in lines}
 
 
-def test_rank_rejects_cuda_without_a_gpu(rank: Rank, make_input: Make, checkpoints: Path) -> None:
+def test_rank_rejects_cuda_without_a_gpu(rank: Rank, make_input: MakeInput, checkpoints: Path) -> None:
     import torch
 
     if torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
+        pytest.skip("this machine has a CUDA device")
     assert main(["rank", "-i", str(make_input()), "--checkpoints", str(checkpoints), "--device", "cuda"]) == 2
 
 
-def test_rank_skips_damaged_checkpoints(rank: Rank, make_input: Make, checkpoints: Path, tmp_path: Path) -> None:
+def test_rank_skips_damaged_checkpoints(rank: Rank, make_input: MakeInput, checkpoints: Path, tmp_path: Path) -> None:
     directory = make_input()
     (checkpoints / "knrm" / "model.safetensors").write_bytes(b"damaged")
     assert rank(directory, "--system", "knrm")[0] == 4
@@ -133,7 +140,7 @@ def test_rank_skips_damaged_checkpoints(rank: Rank, make_input: Make, checkpoint
         shutil.rmtree(checkpoints / "knrm", ignore_errors=True)
 
 
-def test_rank_rejects_an_output_of_another_input(rank: Rank, make_input: Make, tmp_path: Path) -> None:
+def test_rank_rejects_an_output_directory_of_another_input(rank: Rank, make_input: MakeInput, tmp_path: Path) -> None:
     first, second = make_input(), make_input([("7", "Is golf cruel?")], name="second")
     with RunDirectory(tmp_path / "out"):
         code, stderr = rank(first)
@@ -147,7 +154,9 @@ def test_rank_rejects_an_output_of_another_input(rank: Rank, make_input: Make, t
     assert set(read_files(tmp_path / "out")) == {"aragorn-bm25.txt", "fingerprint.json", "run.txt"}
 
 
-def test_rank_leaves_no_partial_file_on_a_full_disk(rank: Rank, make_input: Make, small_disk: Callable[[int], Path]) -> None:
+def test_rank_leaves_no_partial_file_on_a_full_disk(
+    rank: Rank, make_input: MakeInput, small_disk: Callable[[int], Path]
+) -> None:
     disk = small_disk(8)
     golf = [make_argument(f"b{index}", f"Golf is sport {index}") for index in range(9)]
     arguments = [*(make_argument(f"a{index}") for index in range(400)), *golf]
@@ -158,10 +167,12 @@ def test_rank_leaves_no_partial_file_on_a_full_disk(rank: Rank, make_input: Make
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="args.me data not available")
-def test_rank_args_me_is_valid_and_deterministic(tmp_path: Path) -> None:
+def test_runs_on_args_me_are_valid_and_deterministic(tmp_path: Path) -> None:
     for output in ("first", "second"):
-        done = run_sh("-i", REAL_DATA / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        process = run_sh(
+            "-i", REAL_DATA / "touche-2020/input", "-o", output, "--system", "knrm", "--system", "bm25", cwd=tmp_path
+        )
+        assert process.returncode == 0, process.stderr
     assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
     [message] = [message for message in check_format(tmp_path / "first", "run.txt") if isinstance(message, str)]
     assert "correct format" in message

@@ -1,4 +1,4 @@
-"""Search the sample: the rankings of `rank`, in a terminal, as JSON, and at a prompt."""
+"""Tests of `search` on the sample: rankings, terminal and JSON output, errors and the prompt."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ from tests.endtoend.conftest import Capture, MakeExecution
 
 LEXICAL = ("bm25", "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")
 QUERY = "Should zoos be abolished?"
-ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
 def search(capsys: Capture) -> Any:
-    """Search in this process; return exit code, stdout and stderr."""
+    """Return a function that runs `search` in this process and returns exit code, stdout and stderr."""
 
     def run(*flags: str) -> tuple[int, str, str]:
         code = main(["search", *flags, "--device", "cpu"])
@@ -54,12 +53,12 @@ def test_scores_equal_those_of_rank(make_execution: MakeExecution, tmp_path: Pat
         pd.testing.assert_frame_equal(separate, expected.reset_index(drop=True), check_exact=True)
 
 
-def test_ranking_and_cache_are_those_of_rank(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_shares_rankings_and_cache_with_rank(search: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--cache-dir", str(tmp_path / "work"), *(flag for name in LEXICAL for flag in ("--system", name))]
     assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
-    first = json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"]
-    assert [results["system"] for results in first] == list(LEXICAL)
-    for results in first:
+    expected = json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"]
+    assert [results["system"] for results in expected] == list(LEXICAL)
+    for results in expected:
         run = read_run(tmp_path / "runs" / f"aragorn-{results['system']}.txt")
         assert [hit["docno"] for hit in results["hits"]] == run[run["qid"] == "1"]["docno"].tolist()
     files = sorted((tmp_path / "work").rglob("*"))
@@ -68,10 +67,10 @@ def test_ranking_and_cache_are_those_of_rank(search: Any, tmp_path: Path, monkey
         "data.args_me.ArgsMeReader.iter_batches",
         "data.argument_metadata.decode_arguments",
     ):
-        monkeypatch.setattr(f"submission.{function}", None)  # must not be called
-    assert json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"] == first
+        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
+    assert json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"] == expected
     search(*flags, "another query about zoos")
-    assert sorted((tmp_path / "work").rglob("*")) == files  # queries add no files
+    assert sorted((tmp_path / "work").rglob("*")) == files  # searching writes no files
 
 
 def test_json_fields(search: Any) -> None:
@@ -79,21 +78,21 @@ def test_json_fields(search: Any) -> None:
     results = json.loads(out)
     assert (code, results["query"], out.count("\n")) == (0, QUERY, 1)
     [system] = results["systems"]
-    first = system["hits"][2]
-    assert {key: first[key] for key in ("rank", "docno", "stance", "portal", "conclusion")} == {
+    hit = system["hits"][2]
+    assert {key: hit[key] for key in ("rank", "docno", "stance", "portal", "conclusion")} == {
         "rank": 3, "docno": "S89c1bfbf-A23fa7870", "stance": "CON", "portal": "debateorg",
         "conclusion": "Zoos should be abolished",
     }  # fmt: skip
-    snippet, premise = first["snippet"], first["premise"]
+    snippet, premise = hit["snippet"], hit["premise"]
     assert premise[snippet["start"] :].startswith(snippet["text"])
     assert [snippet["text"][start:end] for start, end in snippet["matches"]] == ["zoos"]
-    assert first["explanation"]["formula"].startswith("sum over query terms")
-    contributions = first["explanation"]["contributions"]
-    assert sum(row["value"] for row in contributions) == pytest.approx(first["score"])
+    assert hit["explanation"]["formula"].startswith("sum over query terms")
+    contributions = hit["explanation"]["contributions"]
+    assert sum(row["value"] for row in contributions) == pytest.approx(hit["score"])
     assert [row["name"] for row in contributions] == ["zoos", "abolished"]
 
 
-def test_the_terminal_shows_systems_side_by_side(search: Any) -> None:
+def test_terminal_output_shows_systems_side_by_side(search: Any) -> None:
     code, out, _ = search("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUERY)
     assert code == 0
     lines = out.splitlines()
@@ -126,7 +125,7 @@ def test_errors_and_empty_results(search: Any, tmp_path: Path) -> None:
     assert (code, "no results: no argument contains a query term" in out) == (0, True)
 
 
-def test_a_failed_system_does_not_stop_the_others(search: Any, tmp_path: Path) -> None:
+def test_failure_of_one_system_does_not_stop_others(search: Any, tmp_path: Path) -> None:
     checkpoints = Path(shutil.copytree(CHECKPOINT_DIR / "dirichlet", tmp_path / "checkpoints" / "dirichlet")).parent
     flags = ["--system", "dirichlet", "--system", "bm25_arguments", "--checkpoints", str(checkpoints)]
     code, out, err = search(*flags, QUERY)
@@ -134,7 +133,7 @@ def test_a_failed_system_does_not_stop_the_others(search: Any, tmp_path: Path) -
     assert "failed: bm25_arguments; the results of the other systems are printed above" in err
 
 
-def test_corpora_without_topics_and_of_another_format(search: Any, tmp_path: Path) -> None:
+def test_search_of_a_corpus_without_topics_and_of_tirex_input(search: Any, tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
     assert "idebate " in search("-i", str(tmp_path), "--system", "dirichlet", QUERY)[1]
     tirex = tmp_path / "tirex"
@@ -147,21 +146,21 @@ def test_corpora_without_topics_and_of_another_format(search: Any, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_prompt_through_a_pipe_from_another_directory(tmp_path: Path) -> None:
+def test_prompt_reads_queries_from_a_pipe(tmp_path: Path) -> None:
     lines = f"{QUERY}\n\n   \n{'zoo ' * 10_000}\nzoos \N{SNOWMAN}".encode() + b"\xff\x00\n"
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--json", "--device", "cpu"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "HOME": "/nonexistent"}
-    done = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
-    assert [json.loads(line)["query"] for line in done.stdout.splitlines()] == [QUERY, "zoos \ufffd\ufffd\ufffd\ufffd"]
-    assert done.stderr.count(b"error: query has 39999 characters") == 1
-    assert done.stderr.count(b"dirichlet: 1 topics in") == 1  # logged once
-    assert done.stderr.count(b"error: ") == 1  # empty lines are skipped
-    assert b"Traceback" not in done.stderr
+    process = subprocess.run(command, input=lines, capture_output=True, cwd=tmp_path, env=environment, check=True)
+    assert [json.loads(line)["query"] for line in process.stdout.splitlines()] == [QUERY, "zoos \ufffd\ufffd\ufffd\ufffd"]
+    assert process.stderr.count(b"error: query has 39999 characters") == 1
+    assert process.stderr.count(b"dirichlet: 1 topics in") == 1  # logged once
+    assert process.stderr.count(b"error: ") == 1  # empty lines are skipped
+    assert b"Traceback" not in process.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_a_prompt_on_a_terminal() -> None:
+def test_prompt_on_a_terminal_is_coloured() -> None:
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--depth", "1", "--device", "cpu"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": ""}
@@ -181,10 +180,10 @@ def test_a_prompt_on_a_terminal() -> None:
         os.close(leader)
 
 
-def _read_until(leader: int, end: str) -> str:
-    """Read the output of a terminal until it ends with a pattern, for at most 30 seconds."""
+def _read_until(leader: int, pattern: str) -> str:
+    """Read the output of a terminal until it contains a pattern, for at most 30 seconds."""
     output, deadline = "", time.monotonic() + 30
-    while not re.search(end, output):
+    while not re.search(pattern, output):
         assert time.monotonic() < deadline, output
         if select.select([leader], [], [], 0.1)[0]:
             output += os.read(leader, 1 << 16).decode(errors="replace")
@@ -192,10 +191,9 @@ def _read_until(leader: int, end: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_cached_index_is_fast(tmp_path: Path) -> None:
-    """On the sample; a busy machine may take twice as long."""
+def test_search_with_a_cached_index_takes_seconds(tmp_path: Path) -> None:
     command = [str(ROOT / "run.sh"), "search", "--system", "dirichlet", "--cache-dir", str(tmp_path / "work"), QUERY]
     subprocess.run(command, check=True, capture_output=True)
     start = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
-    assert time.monotonic() - start < 6.0
+    assert time.monotonic() - start < 6.0  # about twice the time on an idle machine

@@ -1,4 +1,4 @@
-"""The web page: responses of its server, and how a browser shows it."""
+"""Tests of the search page: responses of the server, and the page in a browser."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.endtoend.conftest import Log
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUERY = "Should zoos be abolished?"
-EVIL = "<img src=x onerror=document.title='pwned'>"
+MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 
 Serve = Callable[[Path], SearchServer]
 Get = Callable[..., tuple[int, dict[str, str], str]]
@@ -39,18 +39,18 @@ Get = Callable[..., tuple[int, dict[str, str], str]]
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Serve a corpus on a free port during the tests."""
-    opened: list[tuple[SearchServer, Searcher]] = []
+    """Return a function that serves a corpus on a free port until the end of the module's tests."""
+    servers: list[tuple[SearchServer, Searcher]] = []
 
     def start(directory: Path) -> SearchServer:
         searcher = Searcher(Corpus.from_directory(directory), CheckpointStore(CHECKPOINT_DIR), CPU).__enter__()
         server = SearchServer(searcher, [get_system("dirichlet")], 5, 0)
         Thread(target=server.serve_forever, daemon=True).start()
-        opened.append((server, searcher))
+        servers.append((server, searcher))
         return server
 
     yield start
-    for server, searcher in opened:
+    for server, searcher in servers:
         server.shutdown()
         server.server_close()
         searcher.__exit__(None, None, None)
@@ -58,12 +58,13 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture(scope="module")
 def server(serve: Serve) -> SearchServer:
+    """Serve the sample."""
     return serve(SAMPLE)
 
 
 @pytest.fixture
 def get(server: SearchServer) -> Get:
-    """Send a request and return status, headers and text of the response."""
+    """Return a function that sends a request and returns status, headers and body of the response."""
 
     def request(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
@@ -90,7 +91,7 @@ def test_home_page_is_served_on_loopback(server: SearchServer, get: Get) -> None
     assert f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>' in text
 
 
-def test_results_of_two_systems_with_matches(get: Get) -> None:
+def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(get: Get) -> None:
     status, _, text = get(build_url(system=["dirichlet", "bm25"], depth="10"))
     assert status == 200
     dirichlet, bm25 = text.split('<section class="system">')[1:]
@@ -105,22 +106,22 @@ def test_results_of_two_systems_with_matches(get: Get) -> None:
     assert "461 arguments (sample), " in text
 
 
-def test_explanations_are_switched_on_and_off(get: Get) -> None:
+def test_explanations_are_shown_and_hidden_by_links(get: Get) -> None:
     _, _, text = get(build_url(system="dirichlet"))
     assert '<div class="explanation">' not in text
     link = re.search(r'href="([^"]*explain=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
     assert link is not None
     assert link[1].endswith("#dirichlet-1")
-    _, _, opened = get(link[1].partition("#")[0].replace("&amp;", "&"))
-    assert opened.count('<div class="explanation">') == 1
-    assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in opened
-    back = re.search(r'href="([^"]*)">Hide explanation', opened)
+    _, _, explained = get(link[1].partition("#")[0].replace("&amp;", "&"))
+    assert explained.count('<div class="explanation">') == 1
+    assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in explained
+    back = re.search(r'href="([^"]*)">Hide explanation', explained)
     assert back is not None
     assert '<div class="explanation">' not in get(back[1].partition("#")[0].replace("&amp;", "&"))[2]
 
 
 @pytest.mark.slow
-def test_highlights_of_systems_with_an_enricher(get: Get) -> None:
+def test_argument_components_are_highlighted_for_targer_only(get: Get) -> None:
     _, _, text = get(build_url(system=["targer_dirichlet", "dirichlet"], depth="5"))
     targer, plain = text.split('<section class="system">')[1:]
     articles = "".join(targer.split("<article")[1:])
@@ -157,7 +158,7 @@ def test_other_hosts_methods_and_paths_are_rejected(get: Get, server: SearchServ
         assert (path, get(path)[0]) == (path, 404)
 
 
-def send(server: SearchServer, request: bytes) -> bytes:
+def send_bytes(server: SearchServer, request: bytes) -> bytes:
     """Send bytes, with {host} replaced by the server's address; return the response."""
     response = b""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
@@ -169,8 +170,8 @@ def send(server: SearchServer, request: bytes) -> bytes:
     return response
 
 
-def test_a_head_has_no_body(server: SearchServer) -> None:
-    head, _, body = send(server, b"HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").partition(b"\r\n\r\n")
+def test_response_to_head_has_no_body(server: SearchServer) -> None:
+    head, _, body = send_bytes(server, b"HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").partition(b"\r\n\r\n")
     assert (head.split()[1], body) == (b"200", b"")
     assert int(re.findall(rb"Content-Length: (\d+)", head)[0]) > 1000
 
@@ -180,7 +181,7 @@ def test_a_head_has_no_body(server: SearchServer) -> None:
     [
         ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
         ("/?q=zoos&system=dirichle", 400, "did you mean &#39;dirichlet&#39;?"),
-        (f"/?q=zoos&system={quote(EVIL)}", 400, "unknown system &#39;&lt;img src=x"),
+        (f"/?q=zoos&system={quote(MALICIOUS_HTML)}", 400, "unknown system &#39;&lt;img src=x"),
         ("/?q=zoos&depth=1000000", 400, "depth &#39;1000000&#39;; expected 5, 10, 20"),
         ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "select at most 4"),
         ("/?q=" + "zoo+" * 3_000, 400, "query has 11999 characters"),
@@ -191,11 +192,11 @@ def test_a_head_has_no_body(server: SearchServer) -> None:
         ("/?q=zoos;system=x&&&=&explain=", 200, "<article"),
     ],
 )  # fmt: skip
-def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
+def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, message: str, get: Get) -> None:
     actual_status, _, text = get(path)
     assert actual_status == status
     assert message in text
-    assert EVIL not in text
+    assert MALICIOUS_HTML not in text
 
 
 @pytest.mark.parametrize(
@@ -204,22 +205,22 @@ def test_unusual_urls(path: str, status: int, message: str, get: Get) -> None:
      b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
 )  # fmt: skip
-def test_invalid_requests(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
-    response = send(server, request_bytes)
+def test_invalid_requests_are_rejected(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
+    response = send_bytes(server, request_bytes)
     assert b" 200 " not in response.split(b"\r\n")[0]
     assert b"Traceback" not in response
     assert get()[0] == 200  # still running
     assert "internal error" not in caplog.text
 
 
-def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
-    premise = f"zoos </p></article><script>alert(1)</script> {EVIL} \u202e \x00 " + "and so on " * 20
-    evil = make_argument("<i>d</i>", f"Zoos {EVIL}", premise)
-    evil["context"] = {"sourceDomain": '"><script>'}
-    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [evil]}))
+def test_texts_of_the_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
+    premise = f"zoos </p></article><script>alert(1)</script> {MALICIOUS_HTML} \u202e \x00 " + "and so on " * 20
+    malicious = make_argument("<i>d</i>", f"Zoos {MALICIOUS_HTML}", premise)
+    malicious["context"] = {"sourceDomain": '"><script>'}
+    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [malicious]}))
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
     server = serve(tmp_path)
-    for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(EVIL)}+zoos"):
+    for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(MALICIOUS_HTML)}+zoos"):
         status, text = server.respond(query)
         assert status == 200
         assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
@@ -227,10 +228,10 @@ def test_texts_of_a_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
-def test_port_in_use_raises(server: SearchServer, serve: Serve) -> None:
+def test_port_in_use_is_reported(server: SearchServer, serve: Serve) -> None:
     command = [sys.executable, "-m", "submission", "search", "--serve", str(server.server_port), "--system", "bm25"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, "cannot listen on port (Address already in use)" in done.stderr) == (2, True)
+    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (process.returncode, "cannot listen on port (Address already in use)" in process.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -247,7 +248,7 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         connection.close()
         process.terminate()
         assert process.wait(10) == 143
-        assert list(tmp_path.iterdir()) == []  # no files left
+        assert list(tmp_path.iterdir()) == []  # no temporary files are left
     finally:
         process.kill()
         process.communicate()
@@ -255,25 +256,25 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_browser_shows_the_page(server: SearchServer, tmp_path: Path) -> None:
-    picture = tmp_path / "page.png"
-    page = server.url.rstrip("/") + build_url(f"{QUERY} {EVIL}", system=["dirichlet", "bm25"])
-    dom = _browse(page, tmp_path, "--dump-dom")
-    assert "pwned" not in dom.split("</title>")[0].replace(EVIL.replace("<", "&lt;").replace(">", "&gt;"), "")
+def test_browser_renders_the_page(server: SearchServer, tmp_path: Path) -> None:
+    screenshot = tmp_path / "page.png"
+    url = server.url.rstrip("/") + build_url(f"{QUERY} {MALICIOUS_HTML}", system=["dirichlet", "bm25"])
+    dom = _browse(url, tmp_path, "--dump-dom")
+    assert "pwned" not in dom.split("</title>")[0].replace(MALICIOUS_HTML.replace("<", "&lt;").replace(">", "&gt;"), "")
     assert dom.count("<article") == 10
-    _browse(page, tmp_path, f"--screenshot={picture}", "--window-size=1400,1200", "--hide-scrollbars")
-    assert count_colours(picture.read_bytes()) > 100
-    with Image.open(picture) as opened:
-        shown = {colour for _, colour in opened.convert("RGB").getcolors(1 << 24) or []}
-    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= shown  # matches, PRO and CON: the stylesheet was loaded
+    _browse(url, tmp_path, f"--screenshot={screenshot}", "--window-size=1400,1200", "--hide-scrollbars")
+    assert count_colours(screenshot.read_bytes()) > 100
+    with Image.open(screenshot) as image:
+        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24) or []}
+    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= colours  # matches, PRO and CON: the stylesheet was loaded
 
 
-def _browse(page: str, folder: Path, *flags: str) -> str:
-    """Return the output of headless Chromium for a page."""
-    quiet = [
+def _browse(url: str, folder: Path, *flags: str) -> str:
+    """Open a page in headless Chromium and return its output."""
+    browser_flags = [
         "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
     ]  # fmt: skip
     assert CHROMIUM is not None
-    done = subprocess.run([CHROMIUM, *quiet, *flags, page], capture_output=True, text=True, timeout=60, check=True)
-    return done.stdout
+    process = subprocess.run([CHROMIUM, *browser_flags, *flags, url], capture_output=True, text=True, timeout=60, check=True)
+    return process.stdout

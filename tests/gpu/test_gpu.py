@@ -1,4 +1,4 @@
-"""Scores on a GPU equal those on the CPU, for every ranker."""
+"""Tests that every ranker computes the same scores on a GPU as on the CPU."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.contract.test_rankers import build, texts
 @pytest.mark.parametrize("name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"])
 @torch.no_grad()
 def test_float16_scores_are_close_to_float32(name: str) -> None:
-    ranker, pairs = build(name).float(), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
-    expected = ranker(*pairs)
+    ranker, inputs = build(name).float(), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
+    expected = ranker(*inputs)
     ranker = deepcopy(ranker).cuda()
     ranker.set_encoder_precision(torch.float16)
-    scores = ranker(*(tensor.cuda() for tensor in pairs)).cpu()
+    scores = ranker(*(tensor.cuda() for tensor in inputs)).cpu()
     assert not torch.equal(scores, expected)
-    far = ~torch.isclose(scores, expected, rtol=2e-2, atol=2e-2)
-    # A cosine near a bin edge of DRMM's histograms can change bins in half precision, which changes the score in steps.
-    assert far.sum() <= (2 if name == "cedr_drmm" else 0)
+    is_different = ~torch.isclose(scores, expected, rtol=2e-2, atol=2e-2)
+    # In half precision, a cosine near a bin edge of DRMM's histograms can fall into another bin.
+    assert is_different.sum() <= (2 if name == "cedr_drmm" else 0)
     torch.testing.assert_close(scores, expected, rtol=5e-2, atol=2e-2)
 
 
@@ -34,7 +34,7 @@ def test_float16_scores_are_close_to_float32(name: str) -> None:
 @pytest.mark.parametrize("name", list_rankers())
 @torch.no_grad()
 def test_gpu_scores_equal_cpu_scores(name: str) -> None:
-    ranker, pairs = build(name), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
-    expected = ranker(*pairs)
-    scores = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in pairs)).cpu()
+    ranker, inputs = build(name), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
+    expected = ranker(*inputs)
+    scores = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in inputs)).cpu()
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)

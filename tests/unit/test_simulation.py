@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.simulation import NETWORK, Costs, compare_with_measurements, render_table, simulate
+from tests.benchmarks.simulation import BYTES_PER_SECOND, Costs, compare_with_measurements, render_table, simulate
 
 FREE = Costs(worker=10, driver=0, sent=0, received=0)
 
@@ -21,7 +21,7 @@ def test_simulate_independent_workers(shards: int, workers: int, seconds: float)
 
 
 def test_simulate_one_shard() -> None:
-    outcome = simulate(1, 1, Costs(worker=10, driver=1, sent=NETWORK, received=NETWORK))
+    outcome = simulate(1, 1, Costs(worker=10, driver=1, sent=BYTES_PER_SECOND, received=BYTES_PER_SECOND))
     assert (outcome.seconds, outcome.driver, outcome.network, outcome.workers) == (13, 1, 2, 10)
 
 
@@ -32,7 +32,7 @@ def test_simulate_driver_bottleneck() -> None:
 
 
 def test_simulate_network_bottleneck() -> None:
-    outcome = simulate(10, 10, Costs(worker=1, driver=0, sent=3 * NETWORK, received=0))
+    outcome = simulate(10, 10, Costs(worker=1, driver=0, sent=3 * BYTES_PER_SECOND, received=0))
     assert (outcome.bottleneck, outcome.network, outcome.seconds) == ("network", 30, 31)
 
 
