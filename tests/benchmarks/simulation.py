@@ -56,7 +56,8 @@ class Outcome:
 def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS_PER_WORKER) -> Outcome:
     """Simulate a driver that dispatches shards and stores results.
 
-    The driver and the network process one shard at a time. At most `max_in_flight` shards per worker are dispatched but not finished.
+    The driver and the network process one shard at a time. At most `max_in_flight` shards per worker are dispatched but not
+    finished.
     """
     transfer = (costs.sent + costs.received) / BYTES_PER_SECOND
     idle_from = [0.0] * workers

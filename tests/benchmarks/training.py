@@ -38,7 +38,7 @@ NO_QUERIES = ValidationQueries(
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM, which computes each distinct word of a batch once, against a forward pass over all windows."""
+    """Build the benchmark of SNRM, which computes each distinct word once per batch, against a pass over all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)

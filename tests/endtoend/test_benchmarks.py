@@ -96,9 +96,8 @@ def load_few_candidates(*args: Any) -> tuple[pd.DataFrame, word_networks.TokenId
 @pytest.mark.slow
 def test_build_benchmark_requires_equal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert word_networks.build_benchmark("knrm", SAMPLE).units > 400
-    monkeypatch.setattr(
-        word_networks, "pad", lambda texts: pad([text[1:] for text in texts])
-    )  # pads the baseline's inputs only
+    # Only the baseline calls this function.
+    monkeypatch.setattr(word_networks, "pad", lambda texts: pad([text[1:] for text in texts]))
     with pytest.raises(AssertionError, match="scores differ from the baseline"):
         word_networks.build_benchmark("knrm", SAMPLE)
 

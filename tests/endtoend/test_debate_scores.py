@@ -23,7 +23,7 @@ FILLER = "a premise that has enough words to be ranked because shorter premises 
 
 @pytest.fixture
 def directory(make_input: Callable[..., Path]) -> Path:
-    """Write an input whose arguments belong to debates of three, two and one arguments, or have ids without a debate."""
+    """Write an input whose arguments belong to debates of one to three arguments or to no debate."""
     words = {
         "Sa-A1": "zoos zoos zoos",
         "Sa-A2": "zoos and more",
