@@ -54,7 +54,7 @@ def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak:
     for step in (STEP, 1):
         lines_dir = work_dir / f"lines-{step}"
         argument_counts.append(float(write_json_lines(directory, lines_dir, step)))
-        peaks.append(run_process("-m", "tests.benchmarks.corpus", "streamed", lines_dir).peak / 1e9)
+        peaks.append(run_process("-m", "tests.benchmarks.corpus", "stream", lines_dir).peak / 1e9)
     values = {"peaks": peaks, "arguments": argument_counts}
     sizes = [f"{peaks[1]:.2f} GB", f"{frame_peak:.2f} GB"]
     task = f"corpus of {size:.2f} GB, one argument per line, to the cache directory: peak memory"
@@ -62,6 +62,7 @@ def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak:
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:
+    """Read a corpus into a frame with json.load."""
     arguments = []
     for file in files:
         with file.open(encoding="utf-8") as stream:
@@ -76,13 +77,14 @@ def _read_with_json(files: list[Path]) -> pd.DataFrame:
 
 
 def _stream(files: list[Path]) -> list[str]:
+    """Stream a corpus to a temporary cache directory and return its docnos."""
     directory = files[0].parent
     with tempfile.TemporaryDirectory(dir=directory) as folder, CacheDirectory(Path(folder), directory) as cache:
         return open_document_store(Corpus.from_directory(directory), cache).collection_docnos
 
 
 if __name__ == "__main__":
-    read = {"ours": read_arguments, "baseline": _read_with_json, "streamed": _stream}[sys.argv[1]]
+    read = {"ours": read_arguments, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
     start = time.perf_counter()
     documents = read(find_corpus_files(Path(sys.argv[2])))  # the reference excludes deallocation from the time
     print(time.perf_counter() - start)

@@ -29,8 +29,8 @@ from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import open_execution
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
-FEW, MANY = 2_000, 20_000  # numbers of empty shards
-TARGET_SECONDS = 0.020  # per empty shard
+FEW_SHARDS, MANY_SHARDS = 2_000, 20_000  # empty shards
+TARGET_SECONDS = 0.020  # target per empty shard
 TEXTS = 128  # number of texts encoded to measure a worker's cost
 DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
@@ -81,12 +81,12 @@ def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
 
 def _measure_empty_shards(ray: Engine) -> list[Result]:
     """Measure the cost of dispatching and caching an empty shard, which must not grow with the number of shards."""
-    few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW, MANY))
+    few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW_SHARDS, MANY_SHARDS))
     task, sizes = "an empty shard in Ray, cached", [f"{1000 * seconds:.1f} ms" for seconds in (few, many, TARGET_SECONDS)]
     return [
         Result("empty shards", task, "target", sizes[0], sizes[2], TARGET_SECONDS / few, 1, {"ours": [few]}),
         Result(
-            "many empty shards", f"{task}, of {MANY:,}", f"of {FEW:,}", sizes[1], sizes[0], few / many, 0.8,
+            "many empty shards", f"{task}, of {MANY_SHARDS:,}", f"of {FEW_SHARDS:,}", sizes[1], sizes[0], few / many, 0.8,
             {"ours": [many], "baseline": [few]},
         ),
     ]  # fmt: skip

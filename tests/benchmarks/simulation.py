@@ -10,10 +10,10 @@ from typing import Any
 
 from submission.engine.ray_engine import TASKS_PER_WORKER
 from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
-from tests.benchmarks.engine import FEW, MANY, PAIRS, SHARD_SIZE
+from tests.benchmarks.engine import FEW_SHARDS, MANY_SHARDS, PAIRS, SHARD_SIZE
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
-GPU_SPEEDUP = 300  # one GPU in one-thread workers; an assumption, not measured
+GPU_SPEEDUP = 300  # relative to a one-thread worker; an assumption, not measured
 BYTES_PER_SECOND = 1.25e9  # of a network with 10 Gbit/s
 LARGE = 50_000_000  # number of premises
 CASES = (
@@ -23,7 +23,7 @@ CASES = (
     (LARGE, 64, False),
     (LARGE, 64, True),
 )  # premises, GPUs, shared cache
-HASH_BYTES = 100  # size of the answer of a worker that writes its result to a shared cache
+HASH_BYTES = 100  # size of the hash returned by a worker that writes its result to a shared cache
 
 Results = dict[str, list[dict[str, Any]]]  # rows of each benchmark
 
@@ -61,7 +61,7 @@ def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS
     """
     transfer = (costs.sent + costs.received) / BYTES_PER_SECOND
     idle_from = [0.0] * workers
-    completions: deque[float] = deque()  # of the shards in flight
+    completions: deque[float] = deque()  # completion times of the shards in flight
     driver = network = 0.0
     for index in range(shards):
         if index >= max_in_flight * workers:
@@ -110,11 +110,11 @@ def compare_with_measurements(results: Results) -> str:
     bert = simulate(shards, 2, replace(read_costs(results), worker=median(throughput["baseline"]) / shards))
     empty_shards = _find_row(results["engine"], name="many empty shards")["seconds"]
     [few], [many] = empty_shards["baseline"], empty_shards["ours"]
-    empty = simulate(MANY, 2, Costs(worker=0, driver=few, sent=0, received=0))
+    empty = simulate(MANY_SHARDS, 2, Costs(worker=0, driver=few, sent=0, received=0))
     return (
         f"{shards} shards of BERT's pairs on two one-thread workers: simulated {bert.seconds:.1f} s, "
         f"measured {median(throughput['ours']):.1f} s. "
-        f"{MANY:,} empty shards, from the cost of {FEW:,}: simulated {empty.seconds:.0f} s, measured {many * MANY:.0f} s."
+        f"{MANY_SHARDS:,} empty shards, from the cost of {FEW_SHARDS:,}: simulated {empty.seconds:.0f} s, measured {many * MANY_SHARDS:.0f} s."
     )
 
 

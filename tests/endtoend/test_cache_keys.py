@@ -18,8 +18,10 @@ from tests.conftest import ROOT, copy_with_topics
 FUTURE_IMPORT = "from __future__ import annotations\n"
 EDIT = FUTURE_IMPORT, f"{FUTURE_IMPORT}ADDED = 1\n"  # text and replacement
 RankResult = tuple[set[str], dict[str, str]]  # computed artifacts; cache key of each run
+# Names of systems.
 DEEPCT = ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
 LEXICAL = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "dirichlet_thesis")
+# Artifacts that depend on a model, named by prefix and checkpoint.
 QUALITY = {"ranking-qualityreranking-quality"}
 FUSION = {"ranking-learnedfusion-fusion"}
 ENSEMBLE = {"ranking-ensemble-ensemble"}

@@ -34,7 +34,7 @@ QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 
 Serve = Callable[[Path], SearchServer]
-Get = Callable[..., tuple[int, dict[str, str], str]]
+Fetch = Callable[..., tuple[int, dict[str, str], str]]
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def server(serve: Serve) -> SearchServer:
 
 
 @pytest.fixture
-def get(server: SearchServer) -> Get:
+def fetch(server: SearchServer) -> Fetch:
     """Return a function that sends a request and returns status, headers and body of the response."""
 
     def request(path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
@@ -81,18 +81,18 @@ def build_url(query: str = QUERY, **fields: list[str] | str) -> str:
     return "/?" + urlencode({"q": query, **fields}, doseq=True)
 
 
-def test_home_page_is_served_on_loopback(server: SearchServer, get: Get) -> None:
+def test_home_page_is_served_on_loopback(server: SearchServer, fetch: Fetch) -> None:
     assert server.server_address[0] == "127.0.0.1"
     assert server.url == f"http://127.0.0.1:{server.server_port}/"
-    status, headers, text = get()
+    status, headers, text = fetch()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert 'value="dirichlet" checked' in text
     assert text.count('name="system"') == len(SYSTEMS)
     assert f'<a href="/?q={QUERY.replace(" ", "+")[:-1]}%3F&amp;system=dirichlet&amp;depth=5">{QUERY}</a>' in text
 
 
-def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(get: Get) -> None:
-    status, _, text = get(build_url(system=["dirichlet", "bm25"], depth="10"))
+def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(fetch: Fetch) -> None:
+    status, _, text = fetch(build_url(system=["dirichlet", "bm25"], depth="10"))
     assert status == 200
     dirichlet, bm25 = text.split('<section class="system">')[1:]
     pro, con = dirichlet.split('<div class="stance con">')
@@ -106,23 +106,23 @@ def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(get: G
     assert "461 arguments (sample), " in text
 
 
-def test_explanations_are_shown_and_hidden_by_links(get: Get) -> None:
-    _, _, text = get(build_url(system="dirichlet"))
+def test_explanations_are_shown_and_hidden_by_links(fetch: Fetch) -> None:
+    _, _, text = fetch(build_url(system="dirichlet"))
     assert '<div class="explanation">' not in text
     link = re.search(r'href="([^"]*explain=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
     assert link is not None
     assert link[1].endswith("#dirichlet-1")
-    _, _, explained = get(link[1].partition("#")[0].replace("&amp;", "&"))
+    _, _, explained = fetch(link[1].partition("#")[0].replace("&amp;", "&"))
     assert explained.count('<div class="explanation">') == 1
     assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in explained
     back = re.search(r'href="([^"]*)">Hide explanation', explained)
     assert back is not None
-    assert '<div class="explanation">' not in get(back[1].partition("#")[0].replace("&amp;", "&"))[2]
+    assert '<div class="explanation">' not in fetch(back[1].partition("#")[0].replace("&amp;", "&"))[2]
 
 
 @pytest.mark.slow
-def test_argument_components_are_highlighted_for_targer_only(get: Get) -> None:
-    _, _, text = get(build_url(system=["targer_dirichlet", "dirichlet"], depth="5"))
+def test_argument_components_are_highlighted_for_targer_only(fetch: Fetch) -> None:
+    _, _, text = fetch(build_url(system=["targer_dirichlet", "dirichlet"], depth="5"))
     targer, plain = text.split('<section class="system">')[1:]
     articles = "".join(targer.split("<article")[1:])
     assert '<span class="highlight claim">' in articles
@@ -131,31 +131,31 @@ def test_argument_components_are_highlighted_for_targer_only(get: Get) -> None:
     assert "Indexed text only: " in targer
 
 
-def test_no_scripts_and_no_external_resources(get: Get) -> None:
+def test_no_scripts_and_no_external_resources(fetch: Fetch) -> None:
     for path in ("/", build_url(), "/style.css"):
-        _, headers, text = get(path)
+        _, headers, text = fetch(path)
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
-    page = ParsedPage(get(build_url())[2])
+    page = ParsedPage(fetch(build_url())[2])
     assert set(page.elements) <= {
         "html", "head", "meta", "title", "link", "body", "header", "main", "form", "div", "a", "input", "button", "details",
         "summary", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
     }  # fmt: skip
 
 
-def test_other_hosts_methods_and_paths_are_rejected(get: Get, server: SearchServer) -> None:
+def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: SearchServer) -> None:
     port = server.server_port
-    assert [get(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
+    assert [fetch(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
     hosts = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
     for host in (*hosts, "evil.example", "127.0.0.1", ""):
-        status, _, text = get(build_url(), Host=host)
+        status, _, text = fetch(build_url(), Host=host)
         assert (host, status, "zoos" in text) == (host, 421, False)
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"):
-        status, headers, _ = get(build_url(), method)
+        status, headers, _ = fetch(build_url(), method)
         assert (method, status, headers["Allow"]) == (method, 405, "GET, HEAD")
     for path in ("/x", "/style.css/", "/../etc/passwd", "/%2e%2e/", "/search/server.py", "/index.html", "/favicon.ico"):
-        assert (path, get(path)[0]) == (path, 404)
+        assert (path, fetch(path)[0]) == (path, 404)
 
 
 def send_bytes(server: SearchServer, request: bytes) -> bytes:
@@ -192,8 +192,8 @@ def test_response_to_head_has_no_body(server: SearchServer) -> None:
         ("/?q=zoos;system=x&&&=&explain=", 200, "<article"),
     ],
 )  # fmt: skip
-def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, message: str, get: Get) -> None:
-    actual_status, _, text = get(path)
+def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, message: str, fetch: Fetch) -> None:
+    actual_status, _, text = fetch(path)
     assert actual_status == status
     assert message in text
     assert MALICIOUS_HTML not in text
@@ -205,11 +205,11 @@ def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, m
      b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
      b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
 )  # fmt: skip
-def test_invalid_requests_are_rejected(request_bytes: bytes, get: Get, server: SearchServer, caplog: Log) -> None:
+def test_invalid_requests_are_rejected(request_bytes: bytes, fetch: Fetch, server: SearchServer, caplog: Log) -> None:
     response = send_bytes(server, request_bytes)
     assert b" 200 " not in response.split(b"\r\n")[0]
     assert b"Traceback" not in response
-    assert get()[0] == 200  # still running
+    assert fetch()[0] == 200  # still running
     assert "internal error" not in caplog.text
 
 
