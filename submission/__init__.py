@@ -1,4 +1,4 @@
-"""Rank the topics of an input and write TREC runs: the code in the container image."""
+"""Rank the topics of an input and write TREC runs; the package in the container image."""
 
 from __future__ import annotations
 

@@ -15,28 +15,28 @@ from pathlib import Path
 from submission import cli
 from submission.timing import gc_paused
 
-PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # name in usage lines, set by run.sh
-COMPUTATION = ("device", "precision", "checkpoint_dir")
+PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # environment variable with the program name in usage lines, set by run.sh
+COMPUTATION_OPTIONS = ("device", "precision", "checkpoint_dir")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a verb and return its exit code."""
+    """Run a subcommand and return its exit code."""
     return cli.run_command(_build_parser(), argv)
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    verbs = cli.Commands.of(os.environ.get(PROGRAM_VARIABLE, "python -m submission"), __doc__)
-    _add_rank(verbs)
-    _add_check(verbs)
-    _add_explain(verbs)
-    _add_search(verbs)
-    cli.add_options(verbs.add("systems", _systems, "list systems with description and availability"), "checkpoint_dir")
-    return verbs.parser
+    commands = cli.Commands.of(os.environ.get(PROGRAM_VARIABLE, "python -m submission"), __doc__)
+    _add_rank(commands)
+    _add_check(commands)
+    _add_explain(commands)
+    _add_search(commands)
+    cli.add_options(commands.add("systems", _systems, "list systems with availability and description"), "checkpoint_dir")
+    return commands.parser
 
 
-def _add_rank(verbs: cli.Commands) -> None:
-    parser = verbs.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
-    parser.epilog = f"other verbs: check, explain, search, systems; {parser.epilog}"  # run.sh --help shows this parser's help
+def _add_rank(commands: cli.Commands) -> None:
+    parser = commands.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
+    parser.epilog = f"other subcommands: check, explain, search, systems; {parser.epilog}"  # run.sh --help shows the help of this subcommand
     cli.add_options(parser, "input_dir", "input_run", "order")
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
@@ -45,12 +45,12 @@ def _add_rank(verbs: cli.Commands) -> None:
     parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
-    cli.add_options(parser, *COMPUTATION, "engine", "ray_address", "shared_cache", "cache_dir")
+    cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
     parser.add_argument("--overwrite", action="store_true", help="overwrite runs made from other inputs, settings or code")
 
 
-def _add_check(verbs: cli.Commands) -> None:
-    parser = verbs.add("check", _check, "validate input, checkpoints and runs; report all errors; no ranking")
+def _add_check(commands: cli.Commands) -> None:
+    parser = commands.add("check", _check, "validate input, checkpoints and runs, and report all errors, without ranking")
     cli.add_options(parser, "input_dir", "checkpoint_dir")
     help_text = "TREC run for this input to validate; repeatable"
     cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
@@ -58,20 +58,20 @@ def _add_check(verbs: cli.Commands) -> None:
     cli.add_path(parser, "--mismatched-ids", "--differing", metavar="FILE", help=help_text)
 
 
-def _add_explain(verbs: cli.Commands) -> None:
-    parser = verbs.add("explain", _explain, "decompose a document's score for a topic")
-    cli.add_options(parser, "input_dir", "input_run", "order", "cache_dir", *COMPUTATION)
+def _add_explain(commands: cli.Commands) -> None:
+    parser = commands.add("explain", _explain, "decompose a document's score for a topic")
+    cli.add_options(parser, "input_dir", "input_run", "order", "cache_dir", *COMPUTATION_OPTIONS)
     parser.add_argument("--system", required=True, metavar="NAME", help="system to explain")
     parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
     parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
 
 
-def _add_search(verbs: cli.Commands) -> None:
-    parser = verbs.add("search", _search, "search with one query, at a prompt, or in a web page")
+def _add_search(commands: cli.Commands) -> None:
+    parser = commands.add("search", _search, "search with one query, at a prompt, or in a web page")
     help_text = "query text (default: read queries from a prompt; Ctrl-D ends)"
     parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
-    cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION)
-    _add_systems(parser, "search with", "Results are side by side (default: fusion on a GPU, else dirichlet)")
+    cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION_OPTIONS)
+    _add_systems(parser, "search with", "Results are shown side by side (default: fusion on a GPU, else dirichlet)")
     help_text = "number of results per system, 1 to 100"
     parser.add_argument("--depth", type=cli.integer_between(1, 100), default=5, metavar="N", help=help_text)
     parser.add_argument("--explain", action="store_true", help="print the largest score contributions of each result")
@@ -85,7 +85,7 @@ def _add_systems(parser: argparse.ArgumentParser, purpose: str, note: str) -> No
     parser.add_argument("--system", action="append", default=[], metavar="NAME", dest="systems", help=help_text)
 
 
-# Handlers import heavy modules lazily: torch alone takes 2 s, which --help does not need.
+# Handlers import heavy modules lazily: importing torch takes 2 s, which --help need not wait for.
 
 
 def _rank(args: argparse.Namespace) -> None:

@@ -20,30 +20,23 @@ from submission.systems.catalogue import SYSTEMS
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import iter_components
 
-MAX_ISSUES_SHOWN = 20  # per source; further errors are counted
+MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 
 
 @dataclass
 class Report:
-    """Report lines, number of errors and exit code."""
+    """Report of all checks: lines, exit code of the first error and number of errors."""
 
     lines: list[str] = field(default_factory=list)
     exit_code: int = 0
     error_count: int = 0
 
     def add_note(self, note: str) -> None:
-        """Add a line of information."""
+        """Add an informative line."""
         self.lines.append(f"NOTE   {note}")
 
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add the errors of a check, at most `MAX_ISSUES_SHOWN` lines, or a line for a passed check.
-
-        Args:
-            label: Object of the check.
-            issues: Error messages.
-            exit_code: Exit code of these errors.
-            count: Number of errors, if a message represents several.
-        """
+        """Add the errors of a check, or one line if it passed; `count`: number of errors if an issue represents several."""
         if not issues:
             self.lines.append(f"OK     {label}")
             return
@@ -54,18 +47,15 @@ class Report:
         self.error_count += len(issues) if count is None else count
 
     def raise_if_errors(self) -> None:
-        """Raise CheckFailedError with the exit code of the first error, if there are errors."""
+        """Raise CheckFailedError if there are errors."""
         if self.error_count:
             raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
 
 
 def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
-    """Validate an input directory, all checkpoints present and runs for this input.
+    """Validate an input directory, all available checkpoints and runs for this input.
 
-    If a file is given, writes the ids of documents that differ from args.me 2020-04-01 to it, one per line.
-
-    Raises:
-        OutputError: If the file is not writable.
+    Writes the ids of documents that differ from args.me 2020-04-01 to `mismatched_ids_file`, if given, one per line.
     """
     report = Report()
     topics, documents = _check_input(input_dir, mismatched_ids_file, report)
@@ -76,13 +66,13 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
         if issues:
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
             stricter = pluralise(len(issues) - tira_count, "stricter check")
-            report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by kind:")
+            report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by category:")
         report.add(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
     return report
 
 
 def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Return topic ids and documents, each None if it has errors; uses the same readers as `rank`."""
+    """Return topic ids and documents, each None if it has errors; reads them as `rank` does."""
     try:
         dataset = Dataset(directory)
     except InputError as error:
@@ -97,7 +87,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
         document_issues = _collection_issues(documents, reader.min_premise_words, report)
     report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
-        issues = _issues(dataset.supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
+        issues = _catch_issues(dataset.supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
         report.add("supplied ranking", issues, InputError.exit_code)
     if not document_issues and isinstance(reader, ArgsMeReader):
         _check_ids(documents, ids_file, report)
@@ -106,7 +96,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
 
 def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
     collection = select_collection(documents, min_words)
-    issues = _issues(validate_collection, collection, len(documents), min_words)
+    issues = _catch_issues(validate_collection, collection, len(documents), min_words)
     if min_words and not issues:
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
         report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
@@ -115,7 +105,7 @@ def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) 
     return issues
 
 
-def _issues(validate: Callable[..., object], *args: object) -> list[str]:
+def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
     """Return the message of the InputError that a function raises, if any."""
     try:
         validate(*args)
@@ -127,11 +117,11 @@ def _issues(validate: Callable[..., object], *args: object) -> list[str]:
 def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
     mismatched, hashed_count = find_mismatches(documents)
     if not hashed_count:
-        report.add_note("no ids of args.me 2020-04-01; the qrels for that version do not apply")
+        report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
     elif len(mismatched):
-        count = f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
+        summary = f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
         examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
-        report.add_note(f"{count}; their judgments refer to other text: {examples}")
+        report.add_note(f"{summary}; their judgments refer to another text: {examples}")
     else:
         report.add(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
@@ -139,10 +129,10 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
-    """Load every checkpoint present, each once."""
+    """Load each available checkpoint once."""
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
-    present = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
-    for name, stage in track(list(present.items()), "checkpoints", "checkpoints"):
+    available = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
+    for name, stage in track(list(available.items()), "checkpoints", "checkpoints"):
         issues = []
         try:
             stage.load_checkpoint(checkpoints)

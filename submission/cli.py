@@ -21,7 +21,7 @@ Handler = Callable[[argparse.Namespace], None]
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
-    """Parse the arguments, call the verb's handler and return the exit code."""
+    """Parse the arguments, call the handler of the subcommand and return the exit code."""
     args = parser.parse_args(argv)
     args.argv = (sys.argv[1:] if argv is None else argv)[1:]
     configure_logging()
@@ -31,7 +31,7 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
     except SubmissionError as error:
         print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # the reader of stdout (e.g. head) has closed it: redirect it, else Python reports an error at exit
+    except BrokenPipeError:  # e.g. `| head`; redirect stdout, since Python would report an error when flushing it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -53,24 +53,23 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class Commands:
-    """Parser with verbs."""
+    """Argument parser with subcommands."""
 
     def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
-        """Add subparsers to a parser."""
         self.parser = parser
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     @classmethod
     def of(cls, program: str, description: str, exit_codes: str = EXIT_CODES) -> Commands:
-        """Create the parser of a program."""
+        """Create the argument parser of a program."""
         return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
     def group(self, name: str, description: str, metavar: str) -> Commands:
-        """Add a verb with subcommands."""
+        """Add a subcommand that has subcommands itself."""
         return Commands(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
-        """Add a verb with its handler and return its parser."""
+        """Add a subcommand with its handler and return its parser."""
         parser = self._add_parser(name, description, aliases)
         parser.set_defaults(handler=handler)
         return parser
@@ -84,19 +83,19 @@ class Commands:
 
 
 def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR", **settings: Any) -> None:
-    """Add an option whose value is a path."""
+    """Add an option that takes a path."""
     parser.add_argument(*names, type=path_argument, metavar=metavar, **settings)
 
 
 def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
-    """Add shared options by their attributes of the parsed arguments."""
+    """Add shared options, given by their destinations."""
     for destination in destinations:
         flags, settings = _shared_options()[destination]
         parser.add_argument(*flags.split(), dest=destination, **settings)
 
 
 def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return flags and settings; the defaults depend on the environment."""
+    """Return the flags and settings of shared options by destination; defaults depend on environment variables."""
     directory = {"type": path_argument, "metavar": "DIR"}
     input_dir = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
     input_run = path_from_environment(["inputRun"], None)
@@ -113,12 +112,12 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
         "device": ("--device", {"choices": ["auto", "cpu", "cuda"], "default": "auto", "help":
             "computing device; auto: GPU if available"}),
         "precision": ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32", "help":
-            "arithmetic of BERT encoders on CPU; bfloat16 needs AVX-512 BF16 or AMX and changes scores slightly"}),
+            "precision of BERT encoders on CPU; bfloat16 requires AVX-512 BF16 or AMX and changes scores slightly"}),
         "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
             "local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
         "ray_address": ("--ray-address", {"type": ray_address, "metavar": "HOST:PORT", "help": "address of a Ray cluster"}),
         "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
-            "with Ray: all nodes mount --cache-dir at the same path"}),
+            "with --engine ray: all nodes mount --cache-dir at the same path"}),
     }  # fmt: skip
 
 
@@ -130,7 +129,7 @@ def ray_address(text: str) -> str:
 
 
 def path_argument(text: str) -> Path:
-    """Parse a path; reject an empty one (unset variable)."""
+    """Parse a path; reject an empty one, as from an unset shell variable."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected a non-empty path")
     return Path(text)
@@ -148,5 +147,5 @@ def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def path_from_environment(names: list[str], default: T) -> Path | T:
-    """Return the path in the first environment variable that is set (TIRA), else the default."""
+    """Return the path in the first of the environment variables that is set, else the default; TIRA sets them."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

@@ -1,9 +1,9 @@
-"""Print the path of a Python that has all pinned requirements; create .venv if necessary. Standard library only.
+"""Print the path of a Python interpreter with all pinned requirements; create .venv if necessary. Standard library only.
 
     python3 submission/environment.py requirements.txt [FILE …]
 
-Prints the running interpreter if nothing is missing (as in the container), else that of the project's `.venv`, created
-or completed as needed with the versions of requirements.lock. Messages go to stderr.
+Prints the running interpreter if it has all requirements (as in the container), else that of the project's `.venv`, which is
+created or completed with the versions in requirements.lock. Messages go to stderr.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 VENV = PROJECT / ".venv"
 LOCK = PROJECT / "requirements.lock"
 MIN_PYTHON = (3, 11)
-EXIT_NO_PIP = 100  # exit code: environment without pip
+EXIT_NO_PIP = 100  # exit code if the environment has no pip
 
 
 def missing_requirements(files: list[str]) -> list[str]:
@@ -36,17 +36,17 @@ def _installed_version(name: str) -> str | None:
 
 
 def main(files: list[str]) -> int:
-    """Print the interpreter's path; return 0, or 1 if no interpreter has all requirements."""
+    """Print the path of an interpreter with all requirements and return 0; return 1 on failure."""
     if sys.version_info < MIN_PYTHON:
         required = ".".join(map(str, MIN_PYTHON))
-        print(f"error: Python {required} or later required, found {sys.version.split()[0]}", file=sys.stderr)
+        print(f"error: Python {required} or later required, running {sys.version.split()[0]}", file=sys.stderr)
         return 1
-    absent_requirements = missing_requirements(files)
-    if not absent_requirements:
+    missing = missing_requirements(files)
+    if not missing:
         print(sys.executable)
         return 0
     if Path(sys.prefix) == VENV:
-        return _install(absent_requirements, files)
+        return _install(missing, files)
     venv_python = VENV / "bin" / "python"
     if venv_python.exists():
         exit_code = subprocess.run([str(venv_python), __file__, *files]).returncode
@@ -60,7 +60,7 @@ def main(files: list[str]) -> int:
 
 
 def _install(missing: list[str], files: list[str]) -> int:
-    """Install the missing requirements into this environment and print its interpreter's path."""
+    """Install the requirements into this environment and print the path of its interpreter."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
         return EXIT_NO_PIP
@@ -80,7 +80,7 @@ def _install(missing: list[str], files: list[str]) -> int:
 
 
 def _locked_versions() -> str:
-    """Return the versions of requirements.lock as constraints; without hashes, which pip would require of every package."""
+    """Return requirements.lock as constraints without hashes, since pip would then require hashes of all packages."""
     lines = LOCK.read_text(encoding="utf-8").splitlines()
     return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))
 

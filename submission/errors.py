@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from rapidfuzz import process
 
-MAX_NAMES_LISTED = 60  # names listed in a message
+MAX_NAMES_LISTED = 60  # maximum number of names in a message
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
 the others were written; 130 and 143 interrupted by Ctrl-C or SIGTERM"""
 
 
 class SubmissionError(Exception):
-    """Base class of errors that a user can fix. The message states cause, location and fix."""
+    """Base class of errors that users can fix; messages state location, cause and fix."""
 
     exit_code = 1
 
@@ -37,31 +37,31 @@ class CheckpointError(SubmissionError):
 
 
 class OutputError(SubmissionError):
-    """Output directory that is not writable or holds other results."""
+    """Output directory that is not writable or contains other results."""
 
     exit_code = 5
 
 
 class SystemsFailedError(SubmissionError):
-    """Some systems failed; runs of the others were written."""
+    """Failure of some systems; the runs of the others were written."""
 
     exit_code = 6
 
 
 class TrainingError(SubmissionError):
-    """Network that does not learn or diverges."""
+    """Training that diverges or does not improve the network."""
 
     exit_code = 7
 
 
 class ReproductionError(SubmissionError):
-    """Checkpoint whose metrics were not reproduced."""
+    """Failure to reproduce the metrics of a checkpoint."""
 
     exit_code = 8
 
 
 class CheckFailedError(SubmissionError):
-    """Errors found by check, with the exit code of the first."""
+    """Errors found by the check command, with the exit code of the first."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -80,17 +80,19 @@ def escape_unprintable(text: str) -> str:
 
 
 def pluralise(count: int, noun: str) -> str:
-    """Format a count with its noun: `1 error`, `1,343 errors`."""
+    """Format a count with its noun, e.g. "1 error", "1,343 errors"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def unreadable_input(error: OSError) -> InputError:
     """Return the error for an unreadable input file."""
-    return InputError(f"{error.filename}: cannot be read ({error.strerror}); check the mount and its permissions")
+    return InputError(
+        f"{error.filename}: cannot be read ({error.strerror}); check that it is mounted and that its permissions are sufficient"
+    )
 
 
 def suggest(name: str, valid: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the closest valid name, and all of them."""
+    """Return a hint for an unknown name: the most similar valid name, and a list of valid names."""
     choices = sorted(valid)
     match = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
     hint = f"did you mean {match[0]!r}? " if match else ""

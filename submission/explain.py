@@ -1,4 +1,4 @@
-"""Format the explanation of a document's score: contributions that sum to it, and the terms they come from."""
+"""Explain a document's score: contributions that sum to it, and the terms behind them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.explanation import ExplanationRow, TextSpan
 
-MAX_ROWS = 15  # rows per table; the rest is summed
-COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # argument components on a terminal
+MAX_ROWS = 15  # rows per table; the others are summed
+COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components
 RESET = "\x1b[0m"
 WHITESPACE = re.compile(r"\s+")
 
 
 def explain(system: System, docno: str, execution: Execution, use_colour: bool = False) -> str:
-    """Explain the score of a document, ranked or not, for the execution's only topic; colour or name argument components.
+    """Explain the score of a document, whether retrieved or not, for the only topic of an execution.
+
+    Args:
+        system: System that computes the score.
+        docno: Docno of the document.
+        execution: Execution with a single topic.
+        use_colour: Whether to mark argument components by colours instead of names.
 
     Raises:
-        UsageError: If the topic or document is unknown, or the scores come from a supplied ranking.
+        UsageError: If the topic or document is unknown, or the scores are those of a supplied ranking.
     """
     [(qid, query)] = execution.topics.to_numpy()
     if execution.documents.find_unknown({docno}):
@@ -49,7 +55,7 @@ def explain(system: System, docno: str, execution: Execution, use_colour: bool =
 
 
 def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
-    """Format a text with its components: [claim: Zoos are cruel]."""
+    """Format a text with its argument components, e.g. [claim: Zoos are cruel]."""
     texts = []
     for span in spans:
         text = sanitise(WHITESPACE.sub(" ", span.text))
@@ -60,7 +66,7 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 
 
 def _format_rows(rows: list[ExplanationRow]) -> list[str]:
-    """Format the rows with the largest absolute values, then the sum of the rest."""
+    """Format the rows with the largest absolute values, followed by the sum of the others."""
     ordered = sorted(rows, key=lambda row: -abs(row.value))
     top, remaining = ordered[:MAX_ROWS], ordered[MAX_ROWS:]
     width = max((len(row.label) for row in top), default=0)

@@ -9,14 +9,14 @@ from submission.errors import escape_unprintable
 
 
 def configure_logging() -> None:
-    """Log to stderr unless logging is already configured."""
+    """Log to stderr, unless logging is already configured."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 class _EscapingFormatter(logging.Formatter):
-    """Formatter that escapes control characters."""
+    """Formatter that escapes unprintable characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_unprintable(super().format(record))

@@ -7,6 +7,6 @@ from pathlib import Path
 PACKAGE_DIR = Path(__file__).parent
 PROJECT_DIR = PACKAGE_DIR.parent
 CHECKPOINT_DIR = PROJECT_DIR / "checkpoints"
-ENCODER_DIR = CHECKPOINT_DIR / "encoders"  # exported encoders that no package provides, one folder each
+ENCODER_DIR = CHECKPOINT_DIR / "encoders"  # exported encoders that no package provides, one directory each
 SAMPLE_INPUT = PACKAGE_DIR / "sample" / "input"
 STOP_WORDS_FILE = PACKAGE_DIR / "text" / "nltk_data" / "corpora" / "stopwords" / "english"

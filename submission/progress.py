@@ -1,4 +1,4 @@
-"""Report progress on stderr: a bar on a terminal, else log lines at intervals."""
+"""Report progress: by a progress bar on a terminal, else by log messages at intervals."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LOG_INTERVAL_SECONDS = 30.0
 
 
 def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
-    """Iterate over items and report progress, rate and remaining time; `unit` is a plural, `weights` are units per item."""
+    """Iterate over items and report progress; `unit` is a plural noun, `weights` are the numbers of units per item."""
     sizes = weights or [1] * len(items)
     return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 
 
 def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
-    """Iterate over (item, units) pairs in any order and report progress towards `total`."""
+    """Iterate over the items of (item, number of units) pairs and report progress towards `total` units."""
     if sys.stderr.isatty():
         with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
             for item, weight in items:
@@ -34,14 +34,16 @@ def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str,
 
 
 def _track_in_log(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
-    done = 0
+    done_count = 0
     start = last = time.monotonic()
     for item, weight in items:
         yield item
-        done += weight
+        done_count += weight
         now = time.monotonic()
         if now - last >= LOG_INTERVAL_SECONDS:
             last = now
-            rate = done / (now - start)
-            log.info("%s: %d of %d %s, %.1f/s, %.0f s left", description, done, total, unit, rate, (total - done) / rate)
-    log.info("%s: %d %s in %.1f s", description, done, unit, time.monotonic() - start)
+            rate = done_count / (now - start)
+            log.info(
+                "%s: %d of %d %s, %.1f/s, %.0f s left", description, done_count, total, unit, rate, (total - done_count) / rate
+            )
+    log.info("%s: %d %s in %.1f s", description, done_count, unit, time.monotonic() - start)

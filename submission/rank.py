@@ -37,7 +37,7 @@ class RankOptions:
     output_dir: Path
     systems: list[str]
     team: str
-    depth: int | None  # None: depth of the supplied ranking, else DEFAULT_DEPTH
+    depth: int | None  # None: depth of the supplied ranking, or DEFAULT_DEPTH without one
     order: Order
     device: str
     precision: str
@@ -51,9 +51,9 @@ class RankOptions:
 
 
 def rank(options: RankOptions) -> None:
-    """Write <team>-<system>.txt for every system, and run.txt for the primary one (the first named, else fusion).
+    """Write <team>-<system>.txt for every system, and run.txt for the primary one (the first requested, else fusion).
 
-    Skips systems whose runs exist for the same inputs, settings, checkpoints and code.
+    Skips systems with an existing run for the same inputs, settings, checkpoints and code.
 
     Raises:
         UsageError, InputError, CheckpointError, OutputError: If no run can be written.
@@ -64,9 +64,9 @@ def rank(options: RankOptions) -> None:
         raise UsageError(f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory")
     use_ray = options.engine == "ray"
     if options.ray_address and not use_ray:
-        raise UsageError("--ray-address requires --engine ray; give both, or omit it")
+        raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
     if options.shared_cache and not (use_ray and options.cache_dir):
-        raise UsageError("--shared-cache requires --engine ray and --cache-dir; give all three, or omit it")
+        raise UsageError("--shared-cache requires --engine ray and --cache-dir; add them, or omit --shared-cache")
     address = f"://{options.ray_address}" if options.ray_address else ""
     with open_engine(f"ray{address}" if use_ray else None, options.shared_cache) as engine:
         _rank_all(options, engine)
@@ -94,7 +94,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
                 with dataset.stopwatch.stage(system.name):
                     is_current, dropped_count = _write_run(system, options, depth, execution, output, system == primary)
             except (InputError, OutputError):
-                raise  # affects all systems alike
+                raise  # affects all systems
             except Exception as error:
                 failures[system.name] = error
                 log.error("%s: failed: %s", system.name, error, exc_info=not isinstance(error, SubmissionError))
@@ -114,7 +114,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
 
 
 def _run_depth(options: RankOptions, dataset: Dataset) -> int:
-    """Return the requested depth, else that of the supplied ranking."""
+    """Return the requested depth, else the depth of the supplied ranking, else DEFAULT_DEPTH."""
     supplied_depth = dataset.supplied_depth
     depth = options.depth or min(supplied_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if supplied_depth and supplied_depth > depth:
@@ -126,7 +126,7 @@ def _run_depth(options: RankOptions, dataset: Dataset) -> int:
 def _write_run(
     system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, primary: bool
 ) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it was, and how many documents were truncated."""
+    """Write a system's run unless it is up to date; return whether it was, and the number of documents below `depth`."""
     code = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
     key, name = f"{execution.compute_cache_key(system.stage)} {code}", f"{_run_tag(options, system)}.txt"
     is_current, dropped_count = run_directory.is_complete(name, key), 0

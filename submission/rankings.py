@@ -1,9 +1,9 @@
-"""Rankings: one frame `qid docno rank score` with the ranked documents of all topics.
+"""Rankings: a frame `qid docno rank score` with the ranked documents of all topics.
 
-qid    str; topics in the input's order
+qid    str; topics in input order
 docno  str
-rank   int, from 1 per topic; the order of the documents, also among equal scores
-score  float64; non-increasing with rank
+rank   int64, from 1 per topic; defines the order of documents, including those with equal scores
+score  float64, non-increasing per topic
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
 TAG_PATTERN = re.compile(r"[A-Za-z0-9_-]+")  # run tags
-DEFAULT_DEPTH = 100  # default number of documents per topic of a run
-MAX_DEPTH = 1000  # maximum number of documents per topic of a run
+DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # number of documents per topic of a run
 
 
 def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank `qid docno score` by descending score, ties by ascending docno."""
+    """Rank `qid docno score` by descending score, breaking ties by ascending docno."""
     return _add_ranks(sort_by_topic(scores, topics, ["score", "docno"], ascending=[False, True]))
 
 
 def rank_by_score_stable(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank `qid docno score` by descending score, ties in input order."""
+    """Rank `qid docno score` by descending score, keeping the order of ties."""
     return _add_ranks(sort_by_topic(scores, topics, ["score"], ascending=[False]))
 
 
@@ -37,17 +36,17 @@ def truncate_rankings(rankings: pd.DataFrame, depth: int) -> pd.DataFrame:
 
 
 def sort_by_topic(frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str], ascending: list[bool]) -> pd.DataFrame:
-    """Sort rows by the order of the topics, then by columns; stable."""
+    """Sort rows stably by the order of the topics, then by columns."""
     position = frame["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
     ordered = frame.assign(position=position).sort_values(["position", *columns], ascending=[True, *ascending], kind="stable")
     return ordered.drop(columns="position").reset_index(drop=True)
 
 
 def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str]) -> None:
-    """Validate the rankings returned by a stage; `unknown_docnos` are those that the input lacks.
+    """Validate the rankings of a stage; `unknown_docnos` are docnos in the rankings that are not in the input.
 
     Raises:
-        ValueError: If columns, topic order or ranks (1..n) are wrong, a topic or document is unknown, a document is repeated,
+        ValueError: If columns, topic order or ranks are invalid, a topic or document is unknown, a topic has duplicate documents,
             or scores are not finite or increase.
     """
     if rankings.columns.tolist() != COLUMNS:
@@ -76,7 +75,7 @@ def encode_rankings(rankings: pd.DataFrame) -> bytes:
 
 
 def decode_rankings(data: bytes) -> pd.DataFrame:
-    """Deserialise rankings; damaged bytes raise msgspec.MsgspecError or ValueError."""
+    """Deserialise rankings; raise MsgspecError or ValueError if they are damaged."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
     return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
@@ -85,7 +84,7 @@ RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
 def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return rows for the documents of a topic in order, with ranks from 1; scores (N,)."""
+    """Return the rows of a topic's documents, given in ranking order; scores (N,)."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 

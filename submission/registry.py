@@ -1,4 +1,4 @@
-"""Load classes by module name from packages that define one class per module."""
+"""Find classes by module name in packages that define one class per module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def module_names(package_path: Iterable[str]) -> list[str]:
 
 
 def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in the module `name` of a package. Raises UsageError if there is no such module."""
+    """Return the subclass of `base` in module `name` of a package; raise UsageError if there is no such module."""
     names = module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")

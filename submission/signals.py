@@ -1,4 +1,4 @@
-"""Handle SIGINT and SIGTERM; imports no heavy modules."""
+"""Handle SIGINT and SIGTERM; imports only light modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 def install_handlers() -> None:
     """Install signal handlers and reopen closed standard streams."""
-    for descriptor in range(3):  # the next opened file would get the descriptor of a closed stream, and messages with it
+    for descriptor in range(3):  # else the next opened file would get the descriptor of a closed stream and receive messages
         try:
             os.fstat(descriptor)
         except OSError:
@@ -30,7 +30,7 @@ def install_handlers() -> None:
 
 @contextmanager
 def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
-    """Run a callback if a signal ends the process inside this block; no other cleanup runs."""
+    """Run a callback if a signal ends the process inside this block; no other cleanup code runs."""
     _callbacks.append(callback)
     try:
         yield
@@ -39,7 +39,7 @@ def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
 
 
 def _handle_signal(signum: int, frame: FrameType | None) -> NoReturn:
-    # No exception: inside an import or a callback it could be lost or print a traceback.
+    # Raise no exception: inside an import or a callback it could be lost or print a traceback.
     with suppress(OSError):
         os.write(2, MESSAGE)
     for callback in _callbacks:

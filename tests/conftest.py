@@ -27,7 +27,8 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as run_submission
 from submission.data.args_me import find_corpus_files, read_arguments
-from submission.data.dataset import Dataset, raise_first
+from submission.data.dataset import Dataset
+from submission.data.input_files import raise_first
 from submission.data.topics import read_topics
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember

@@ -1,4 +1,4 @@
-"""Read Touché's format: topics in XML, the args.me corpus in JSON or JSON Lines."""
+"""Read Touché's format: topics in XML, and the args.me corpus in JSON or JSON Lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from submission.data.collection import MIN_PREMISE_WORDS
 from submission.data.input_files import batched, find_files, strict
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
-from submission.errors import InputError, abbreviate
+from submission.errors import InputError, abbreviate, pluralise
 from submission.timing import gc_paused
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ EXTENSIONS = (".json", ".json.gz", *JSONL_EXTENSIONS)
 
 
 class ArgsMeReader:
-    """Reader of a directory in Touché's format."""
+    """Reader of an input directory in Touché's format."""
 
     format_name = "Touché format"
     rerank_file: Path | None = None
@@ -49,11 +49,11 @@ class ArgsMeReader:
             log.info("%s: %d arguments", file.name, argument_count)
 
     def read_candidates(self) -> None:
-        """Return None: this format has no candidates."""
+        """Return None: this format has no candidates to re-rank."""
 
 
 def find_corpus_files(directory: Path) -> list[Path]:
-    """Return the sorted corpus files of a directory: portal files or args-me*, .json or .jsonl, optionally gzipped."""
+    """Return the sorted corpus files of a directory: named by portal or args-me*, JSON or JSON Lines, optionally gzipped."""
     files = find_files(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in EXTENSIONS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
@@ -67,9 +67,9 @@ def find_corpus_files(directory: Path) -> list[Path]:
 
 @gc_paused()
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read arguments as `docno conclusion premise`, premises joined by a space, in file order; return them and all issues.
+    """Read arguments as `docno conclusion premise` in file order, premises joined by a space; return them and all issues.
 
-    Drops and counts arguments repeated with equal text; ids with different texts are issues.
+    Drops duplicate arguments (same id and text); an id with different texts is an issue.
     """
     arguments: list[Argument] = []
     counts_per_file, issues = [], []
@@ -85,15 +85,12 @@ def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
         issues += _find_conflicts(duplicates, np.repeat(list(map(str, files)), counts_per_file))
         total, documents = len(documents), documents.drop_duplicates("docno", ignore_index=True)
         if not issues:
-            log.warning("dropped %d arguments repeated with the same text", total - len(documents))
+            log.warning("dropped %s (same id and text)", pluralise(total - len(documents), "duplicate argument"))
     return documents, issues
 
 
 def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
-    premises = [
-        argument.premises[0].text if len(argument.premises) == 1 else " ".join([premise.text for premise in argument.premises])
-        for argument in arguments
-    ]
+    premises = [" ".join([premise.text for premise in argument.premises]) for argument in arguments]
     docnos, conclusions = map(attrgetter("id"), arguments), map(attrgetter("conclusion"), arguments)
     columns: dict[str, Iterable[str]] = {"docno": docnos, "conclusion": conclusions, "premise": premises}
     arrays = {name: np.fromiter(texts, dtype=object, count=len(arguments)) for name, texts in columns.items()}
@@ -101,9 +98,9 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id that has different texts; file_names (N,): file of each row of the corpus."""
+    """Yield an issue for each id with different texts; file_names (N,): file of each row of the corpus."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))
             reason = f"argument {abbreviate(str(docno))} occurs {len(group)} times with different texts"
-            yield f"{files}: {reason}; ids must be unique: do not mix corpus versions"
+            yield f"{files}: {reason}; use the files of a single corpus version"

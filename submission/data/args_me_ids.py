@@ -1,4 +1,4 @@
-"""Verify ids of args.me 2020-04-01: the part after -A is a hash of premise and conclusion."""
+"""Verify the ids of args.me 2020-04-01, whose part after -A is a hash of premise and conclusion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
 def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents `docno conclusion premise` whose id does not match their text; judgments of these ids refer to other text.
+    """Find documents `docno conclusion premise` whose id does not match their text: their judgments refer to another text.
 
     Returns:
         The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).
@@ -22,12 +22,12 @@ def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     hashed = documents[[match is not None for match in matches]]
     expected = [match[1] for match in matches if match]
     texts = track(list(zip(hashed["premise"], hashed["conclusion"], strict=True)), "verifying ids", "arguments")
-    computed = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in texts]
-    return hashed["docno"][np.array(computed, dtype=object) != np.array(expected, dtype=object)], len(hashed)
+    actual = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in texts]
+    return hashed["docno"][np.array(actual, dtype=object) != np.array(expected, dtype=object)], len(hashed)
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's String.hashCode, unsigned: Σ code unit · 31^(number of following units) mod 2^32, over UTF-16."""
+    """Return Java's String.hashCode as an unsigned integer: Σᵢ cᵢ · 31^(n - 1 - i) mod 2³², with the n UTF-16 code units cᵢ."""
     code_units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").astype(np.uint32)
     powers = np.full(len(code_units), 31, dtype=np.uint32)
     powers[:1] = 1

@@ -1,7 +1,7 @@
-"""Decode args.me arguments and describe invalid ones: JSON files, and JSON Lines in two layouts.
+"""Decode args.me arguments from JSON or JSON Lines, and describe invalid ones. A line has one of two layouts:
 
 {"id": …, "conclusion": …, "premises": [{"text": …}]}
-{"id": …, "conclusion": …, "argument": …}  the Hugging Face copy; text of the only premise
+{"id": …, "conclusion": …, "argument": …}  as in the Hugging Face copy, with the text of the only premise
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
-FIRST_LINE_BYTES = 1 << 24  # bytes searched for the end of the first line
+FIRST_LINE_BYTES = 1 << 24  # number of bytes in which the end of the first line is searched
 
 
 class Premise(msgspec.Struct, gc=False):
@@ -34,7 +34,7 @@ class Premise(msgspec.Struct, gc=False):
 
 
 class Argument(msgspec.Struct, gc=False):
-    """Argument with the fields that are used."""
+    """Argument with the fields that ranking uses."""
 
     id: str
     conclusion: str
@@ -68,7 +68,7 @@ def is_jsonl(file: Path) -> bool:
 
 
 def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
-    """Decode a JSON file at once, which is faster; if it is invalid, or JSON Lines, argument by argument."""
+    """Read the arguments of a file and all issues; decodes valid JSON at once, which is faster than one by one."""
     if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = decode_arguments(Argument, file)
@@ -78,16 +78,12 @@ def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
 
 
 def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments of a corpus file, and an error for each invalid one."""
+    """Yield the arguments of a corpus file, and an InputError for each invalid one."""
     return _iter_jsonl(file) if is_jsonl(file) else _iter_json(file)
 
 
 def decode_arguments(argument_type: type[T], file: Path) -> list[T]:
-    """Decode the arguments of a corpus file as the given type.
-
-    Raises:
-        ValueError: If the file is malformed or a field has another type.
-    """
+    """Decode the arguments of a corpus file as the given type; raise ValueError if the file does not match it."""
     if is_jsonl(file):
         decoder = msgspec.json.Decoder(argument_type)
         return [decoder.decode(line) for _, line in iter_lines(file)]
@@ -125,7 +121,7 @@ def _to_argument(record: _JsonlRecord) -> Argument:
 
 @yielding_errors
 def _iter_json(file: Path) -> Iterator[Argument | InputError]:
-    """Yield the arguments and errors of a JSON file; keeps only undecoded bytes in memory."""
+    """Yield the arguments and errors of a JSON file; arguments are decoded in batches to save memory."""
     data = input_files.read_json(file)
     try:
         with gc_paused():
@@ -148,11 +144,11 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
 
 def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
     ids = [argument.id for argument in arguments]
-    return all(ids) and not is_invalid_id("".join(ids))  # testing them joined is fast
+    return all(ids) and not is_invalid_id("".join(ids))  # a single test of all ids is fast
 
 
 def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[Argument | InputError]:
-    """Yield the errors of a file that cannot be decoded, and its arguments if only NaN or Infinity is wrong."""
+    """Yield the errors of a file that cannot be decoded, and its arguments if NaN and Infinity are the only errors."""
     if isinstance(error, msgspec.ValidationError):
         is_jsonl_data = _id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
         hint = "; files with one argument per line must be named .jsonl" if is_jsonl_data else ""
@@ -163,10 +159,10 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
     if json_scan.non_finite and not json_scan.syntax_issue:
         with suppress(msgspec.ValidationError):
             arguments = msgspec.json.decode(json_scan.repaired, type=_RawCorpus).arguments
-    with_constants = set()
+    invalid_positions = set()
     for constant in json_scan.non_finite:
         position, location, path = _locate(file, constant)
-        with_constants.add(position)
+        invalid_positions.add(position)
         suffix = _id_suffix(arguments[position - 1]) if position and arguments else ""
         reason = f"{json_errors.format_path(path)} is {constant.reason}; {json_errors.NON_FINITE_HINT}"
         yield InputError(f"{location}{suffix}: {reason}")
@@ -175,12 +171,12 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
     elif not json_scan.non_finite:
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     for position, raw in enumerate(arguments, 1):
-        if position not in with_constants:
+        if position not in invalid_positions:
             yield _decode_argument(file, data, position, raw)
 
 
 def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) -> Argument | InputError:
-    """Decode an argument, or return why it is invalid; raise InputError if the file is not UTF-8."""
+    """Decode an argument; return an InputError if it is invalid, raise it if the file is not UTF-8."""
     try:
         argument = msgspec.json.decode(raw, type=Argument)
     except UnicodeDecodeError:
@@ -193,7 +189,7 @@ def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) 
 
 
 def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputError:
-    """Return the error for a position that is not JSON or not UTF-8, with argument, line and column."""
+    """Return the error for malformed JSON or invalid UTF-8, with argument, line and column."""
     location = reason = ""
     if issue:
         location = f"{_locate(file, issue)[1]}, {json_errors.format_position(data, issue.offset)}"
@@ -202,7 +198,7 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the 1-based position of the argument that has an issue (0 if none), its location, and the path inside it."""
+    """Return the position of the argument with an issue (from 1; 0: outside arguments), its location, and the path inside it."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)
@@ -210,7 +206,7 @@ def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonP
 
 
 def _id_suffix(data: bytes | msgspec.Raw) -> str:
-    """Return " (id X)" for messages about an argument; "" without a valid id."""
+    """Return " (id X)" for messages about an argument; "" if it has no valid id."""
     try:
         try:
             docno = msgspec.json.decode(data, type=_IdOnly).id

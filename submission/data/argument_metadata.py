@@ -1,8 +1,6 @@
-"""Look up the stance and portal of args.me arguments; for display only.
+"""Look up the stance and portal of args.me arguments, for display only.
 
-Read on first use and cached with the index:
-
-origins.sqlite    origins(docno, stance, portal)
+Stored in the cache directory on first use: origins.sqlite with the table origins(docno, stance, portal)
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from submission.storage.cache_directory import CacheDirectory
 log = logging.getLogger(__name__)
 
 DATABASE_FILE = "origins.sqlite"
-SCHEMA_VERSION = "origins 1"  # increase to rebuild the file
+SCHEMA_VERSION = "origins 1"  # increase if the content of the file changes
 STANCES = ("PRO", "CON")
 
 
 class ArgumentMetadata(NamedTuple):
-    """The stance of an argument towards its conclusion, and its portal; "" if unknown."""
+    """Stance of an argument towards its conclusion, and its portal; "" if unknown."""
 
     stance: str = ""
     portal: str = ""
@@ -39,7 +37,7 @@ class _Premise(msgspec.Struct, gc=False):
 
 
 class _Context(msgspec.Struct, gc=False):
-    sourceDomain: Any = None  # noqa: N815 args.me's name
+    sourceDomain: Any = None  # noqa: N815 name in args.me
 
 
 class _Argument(msgspec.Struct, gc=False):
@@ -56,7 +54,7 @@ class MetadataStore:
         self._file = file
 
     def get(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        """Return the metadata of the documents that have some; raise OutputError if the file cannot be read."""
+        """Return metadata by docno, without documents that have none; raise OutputError if the file is unreadable."""
         docnos_json = msgspec.json.encode(list(docnos)).decode()
         statement = "select * from origins where docno in (select value from json_each(?))"
         rows = fetch_rows(self._file, statement, docnos_json)
@@ -64,7 +62,7 @@ class MetadataStore:
 
 
 def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory) -> MetadataStore:
-    """Open the metadata of args.me files, building the store if it is not cached; raise OutputError if that fails."""
+    """Open the metadata of args.me files; build the store if it is not cached."""
 
     def build(path: Path) -> None:
         with create_database(path) as database:
@@ -77,16 +75,16 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield docno, stance of all premises and portal; nothing for a file without this structure, which may still be valid."""
+    """Yield docno, common stance of all premises, and portal; nothing if the optional fields of the file are malformed."""
     try:
         arguments = decode_arguments(_Argument, file)
     except (InputError, ValueError, RecursionError, MemoryError):
-        log.warning("%s: cannot read stances and portals; showing its arguments without them", file)
+        log.warning("%s: cannot read stances and portals; its arguments are shown without them", file)
         return
-    name = file.name.split(".")[0]
+    stem = file.name.split(".")[0]
     for argument in arguments:
         domain = argument.context.sourceDomain if argument.context else None
-        portal = name if name in PORTALS else domain if isinstance(domain, str) else ""
+        portal = stem if stem in PORTALS else domain if isinstance(domain, str) else ""
         stances = [premise.stance for premise in argument.premises] or [argument.stance]
-        shared_stance = next((stance for stance in STANCES if all(value == stance for value in stances)), "")
-        yield argument.id, shared_stance, portal
+        common_stance = next((stance for stance in STANCES if all(value == stance for value in stances)), "")
+        yield argument.id, common_stance, portal

@@ -1,4 +1,4 @@
-"""Select the collection: documents whose premises are long enough. Only these are retrieved."""
+"""Select the collection: the documents with sufficiently long premises, the only ones that systems retrieve."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from submission.errors import InputError
 
 log = logging.getLogger(__name__)
 
-MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter premises are not arguments (Entezari 2020, section 3.3)
+MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter texts are not arguments (Entezari 2020, section 3.3)
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty)."""
+    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all documents, unless all are empty)."""
     word_counts = count_words(documents["premise"], min_words)
     empty_count, short_count = (word_counts == 0).sum(), ((word_counts > 0) & (word_counts < min_words)).sum()
     log_collection_size(len(word_counts), int(empty_count), int(short_count), min_words)
@@ -24,11 +24,11 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
-    """Count the whitespace tokens of each premise (N,), up to max(1, min_words)."""
+    """Count the whitespace tokens of each premise, at most max(1, min_words); returns (N,)."""
     limit = max(1, min_words)
 
     def count(premise: str) -> int:
-        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # a prefix suffices for long premises
+        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # sufficient for most long premises
         return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
 
     return np.array([count(premise) for premise in premises], dtype=int)
@@ -50,7 +50,7 @@ def count_empty(documents: pd.DataFrame) -> int:
 
 
 def validate_collection(collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS) -> None:
-    """Raise InputError if the collection, selected from `document_count` documents, is empty or has no conclusion."""
+    """Raise InputError if a collection selected from `document_count` documents is empty or has no conclusion."""
     if collection["conclusion"].str.strip().any():
         return
     if not min_words:

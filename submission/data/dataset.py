@@ -1,4 +1,4 @@
-"""Input directory: topics, documents and an optional supplied ranking, read on first use."""
+"""Datasets: topics, documents and an optional supplied ranking of an input directory, read on first use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Protocol
 import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
+from submission.data.input_files import raise_first
 from submission.data.ranking_order import Order
 from submission.data.runs import find_run, read_run
 from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
 from submission.data.tirex import TirexReader
-from submission.errors import InputError, UsageError, abbreviate, suggest
+from submission.errors import UsageError, abbreviate, suggest
 from submission.storage.atomic_files import printable_name
 from submission.storage.hashing import combine_hashes, hash_input_files
 from submission.timing import Stopwatch
@@ -36,42 +37,34 @@ class DatasetReader(Protocol):
         """Read documents `docno conclusion premise`; return them and all issues."""
 
     def iter_batches(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, repeated ones each time, in any order; raise the first issue."""
+        """Yield the documents in batches, in any order and with duplicates; raise InputError on the first issue."""
 
     def read_candidates(self) -> pd.DataFrame | None:
-        """Read candidates `qid docno rank score line` in file order; missing values are NaN. None if there is no file."""
-
-
-def raise_first(issues: list[str]) -> None:
-    """Raise InputError with the first issue, if any."""
-    if issues:
-        raise InputError(issues[0])
+        """Read candidates `qid docno rank score line` in file order, missing values as NaN; return None if there is no file."""
 
 
 class Dataset:
-    """Topics, documents and optional supplied ranking of an input directory."""
+    """Topics, documents and optional supplied ranking of an input directory.
+
+    Args:
+        directory: Directory with topics and documents in a supported format.
+        input_run: Run to re-rank, or a directory with run.txt.
+        qid: Id of the only topic to use; None: all topics.
+        order: Order of a supplied ranking, see `sort_ranking`.
+    """
 
     def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
-        """Find the files.
-
-        Args:
-            directory: Directory with topics and documents in a supported format.
-            input_run: Run to re-rank, or a directory with run.txt.
-            qid: Only topic to use; None: all topics.
-            order: Order of a supplied ranking, see `sort_ranking`.
-        """
         self.directory, self.stopwatch, self._qid, self._order = directory, Stopwatch(), qid, order
         self.reader: DatasetReader = (TirexReader if TirexReader.matches(directory) else ArgsMeReader)(directory)
         self._run_file = None if input_run is None else find_run(input_run)
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
-        mode = f"re-ranking the documents of {self.ranking_file}"
-        if not self.ranking_file:
-            mode = "each system retrieves from the collection"
+        reranking = f"re-ranking the documents of {self.ranking_file}"
+        mode = reranking if self.ranking_file else "each system retrieves from the collection"
         self.description = f"{self.reader.format_name}; {mode}"
 
     @cached_property
     def topics(self) -> pd.DataFrame:
-        """Topics `qid query`; raise UsageError if the requested topic does not exist."""
+        """Topics `qid query`; raises UsageError if the requested topic does not exist."""
         with self.stopwatch.stage("topics"):
             topics, issues = self.reader.read_topics()
         raise_first(issues)
@@ -83,7 +76,7 @@ class Dataset:
 
     @cached_property
     def documents(self) -> pd.DataFrame:
-        """All documents `docno conclusion premise`, of any length."""
+        """All documents `docno conclusion premise`, including those too short for the collection."""
         with self.stopwatch.stage("documents"):
             documents, issues = self.reader.read_documents()
         raise_first(issues)
@@ -91,7 +84,7 @@ class Dataset:
 
     @cached_property
     def _sorted_ranking(self) -> pd.DataFrame | None:
-        """Supplied ranking `qid docno rank score`, sorted; None if there is none."""
+        """Sorted supplied ranking `qid docno rank score`; None if there is none."""
         if self._run_file:
             ranking = read_run(self._run_file, self._order)
         elif (candidates := self.reader.read_candidates()) is not None:
@@ -102,16 +95,12 @@ class Dataset:
 
     @property
     def supplied_depth(self) -> int | None:
-        """Return the largest number of documents per topic in the supplied ranking; None if there is none."""
+        """Largest number of documents per topic in the supplied ranking; None if there is no ranking."""
         ranking = self._sorted_ranking
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
-        """Return the validated supplied ranking for all topics; None if there is none.
-
-        Args:
-            find_unknown: Function that returns the docnos that the input lacks.
-        """
+        """Return the validated supplied ranking, None if there is none; `find_unknown` returns the docnos not in the input."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None

@@ -1,7 +1,7 @@
 """Store the documents of an input in the cache directory.
 
-documents.sqlite    documents(docno, words, conclusion, premise), words: premise length up to the minimum
-collection.msgpack  the docnos of the collection, ascending
+documents.sqlite    documents(docno, words, conclusion, premise); words: premise length, counted up to the minimum
+collection.msgpack  docnos of the collection, ascending
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 import pandas as pd
 
 from submission.data.collection import count_words, log_collection_size, validate_collection
-from submission.data.dataset import Dataset, raise_first
+from submission.data.dataset import Dataset
+from submission.data.input_files import raise_first
 from submission.data.sqlite_files import create_database, fetch_rows
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
@@ -25,10 +26,9 @@ DOCUMENTS_FILE, COLLECTION_FILE = "documents.sqlite", "collection.msgpack"
 
 
 class DocumentStore:
-    """Documents of an input, stored in the cache directory; pickled as their path."""
+    """Documents of an input, stored in a directory; `min_words` is the minimum premise length of the collection."""
 
     def __init__(self, directory: Path, min_words: int) -> None:
-        """Open existing files; `min_words`: minimum premise length of the collection."""
         self._directory, self._min_words = directory.absolute(), min_words
 
     def __reduce__(self) -> tuple[type[DocumentStore], tuple[Path, int]]:
@@ -36,7 +36,7 @@ class DocumentStore:
 
     @cached_property
     def size(self) -> int:
-        """Number of documents of any length."""
+        """Number of all documents, including those too short for the collection."""
         return int(self._query("select count(*) from documents")[0][0])
 
     @cached_property
@@ -46,27 +46,27 @@ class DocumentStore:
 
     @property
     def searchable_docnos(self) -> list[str]:
-        """Docnos of the collection, ascending; at least one."""
+        """Docnos of the collection, ascending; raises InputError if there are none."""
         if not self.collection_docnos:
             self.read_conclusions()
         return self.collection_docnos
 
     def read_conclusions(self) -> pd.DataFrame:
-        """Return `docno conclusion` of the collection, by docno."""
+        """Return `docno conclusion` of the collection, sorted by docno."""
         conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
         validate_collection(conclusions, self.size, self._min_words)
         return conclusions
 
     def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Return `docno conclusion premise` of the documents that exist, in the order of `docnos`."""
+        """Return `docno conclusion premise` of the documents in the order of `docnos`, without unknown ones."""
         return self._select(["docno", "conclusion", "premise"], docnos)
 
     def all_docnos(self) -> set[str]:
-        """Return the docnos of all documents, of any length."""
+        """Return the docnos of all documents, including those too short for the collection."""
         return {row[0] for row in self._query("select docno from documents")}
 
     def find_unknown(self, docnos: Iterable[str]) -> set[str]:
-        """Return the docnos that no document has."""
+        """Return those of the given docnos that no document has."""
         statement = "select value from json_each(?) where value not in (select docno from documents)"
         return {row[0] for row in self._query(statement, docnos)}
 
@@ -81,22 +81,22 @@ class DocumentStore:
 
 
 def documents_code() -> str:
-    """Return the hash of the code that reads an input, on which all artifacts of its documents depend."""
+    """Return the fingerprint of the code that reads an input; part of the cache keys of all artifacts of its documents."""
     return code_fingerprint(__name__)
 
 
 def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
-    """Return the document store of an input, built if not cached."""
+    """Open the document store of an input; build it if it is not cached."""
     store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {documents_code()}")
     min_words = dataset.reader.min_premise_words
-    if store.valid_key(DOCUMENTS_FILE) is None or store.valid_key(COLLECTION_FILE) is None:
+    if store.get_valid_key(DOCUMENTS_FILE) is None or store.get_valid_key(COLLECTION_FILE) is None:
         [file] = store.build_files([DOCUMENTS_FILE], lambda path: _write_documents(dataset, path))
         store.write(COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(file, min_words)))
     return DocumentStore(store.directory, min_words)
 
 
 def _write_documents(dataset: Dataset, file: Path) -> None:
-    """Write documents in batches; if an id is repeated, read all of them at once, which drops harmless duplicates."""
+    """Write documents in batches; if an id is not unique, read all documents at once, which drops duplicates."""
     reader = dataset.reader
     with dataset.stopwatch.stage("documents"):
         try:
@@ -116,11 +116,11 @@ def _insert_batches(batches: Iterable[pd.DataFrame], min_words: int, file: Path)
             word_counts = count_words(batch["premise"], min_words).tolist()
             rows = zip(batch["docno"], word_counts, batch["conclusion"], batch["premise"], strict=True)
             database.executemany("insert into documents values (?, ?, ?, ?)", rows)
-        database.execute("create unique index docnos on documents (docno)")  # last: a single sort
+        database.execute("create unique index docnos on documents (docno)")  # last, so that docnos are sorted only once
 
 
 def _select_collection(file: Path, min_words: int) -> list[str]:
-    """Return the docnos of the collection, ascending, as `collection.select_collection` does; log the excluded."""
+    """Return the docnos that `collection.select_collection` would select, ascending; log the size of the collection."""
     columns = "count(*), count(*) filter (where words = 0), count(*) filter (where words > 0 and words < ?)"
     [(total, empty_count, short_count)] = fetch_rows(file, f"select {columns} from documents", min_words)
     log_collection_size(total, empty_count, short_count, min_words)

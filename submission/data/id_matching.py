@@ -1,4 +1,4 @@
-"""Explain why ids of two files do not match."""
+"""Explain why the ids of two files do not match."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ NORMALISATIONS: dict[str, Callable[[str], str]] = {
 
 
 def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
-    """Return the normalisation under which two disjoint id sets overlap, as a hint; "" if none.
+    """Return a hint to the normalisation under which two disjoint id sets overlap; "" if there is none.
 
-    Example: ` 01 without leading zeros equals 1; rename the topics of one file.`
+    Example: " 01 without leading zeros equals 1; rename the topics of one file."
     """
-    for name, normalise in NORMALISATIONS.items():
-        normalised = {normalise(other_id): other_id for other_id in other_ids}
+    for description, normalise in NORMALISATIONS.items():
+        originals = {normalise(other_id): other_id for other_id in other_ids}
         for id_ in ids:
-            if normalise(id_) in normalised:
-                example = id_ if normalise(id_) != id_ else normalised[normalise(id_)]
-                return f" {abbreviate(example)} {name} equals {abbreviate(normalise(example))}; rename the topics of one file."
+            normalised = normalise(id_)
+            if normalised in originals:
+                example = id_ if normalised != id_ else originals[normalised]
+                return f" {abbreviate(example)} {description} equals {abbreviate(normalised)}; rename the topics of one file."
     return ""
 
 
 def count_missing(count: int, total: int, noun: str) -> str:
-    """Format how many of `total` ids are missing (at least 1), for "… in the input": 3 of 15 topics are not."""
+    """Format a positive count of missing ids, to be followed by "in the input": "3 of 15 topics are not"."""
     if total == 1:
         return f"the only {noun} is not"
     if count == total:

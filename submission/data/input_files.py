@@ -1,4 +1,4 @@
-"""Find and read input files; every failure becomes an InputError that names the file."""
+"""Find and read input files; every failure raises an InputError that names the file."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ BOM = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
 MAX_EXPANSION, EXTRA_BYTES = 200, 1 << 26  # decompression limit: MAX_EXPANSION × compressed size + EXTRA_BYTES
 MAX_LINE_BYTES = 1 << 28
-MIN_LINE_COST = 32  # minimum bytes counted per line: bombs of blank lines take time, not memory
-# Whitespace, control and invisible characters break run files or their display.
+MIN_LINE_COST = 32  # minimum number of bytes counted per line, so that many blank lines also exceed the limit
+# Whitespace, control and invisible characters, which would corrupt run files or their display.
 INVALID_ID_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
 def find_files(directory: Path, *patterns: str) -> list[Path]:
-    """Return the files of a directory whose names match a pattern, sorted."""
+    """Return the sorted files of a directory whose names match any of the patterns."""
     try:
         names = [path.name for path in directory.iterdir()]
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
 
 
 def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
-    """Make a generator of the records of a file yield, as its last item, the error that stops it."""
+    """Decorate a generator of a file's records so that it yields, as its last item, an InputError that ends it."""
 
     @wraps(read)
     def records(file: Path, *args: Any) -> Iterator[T | InputError]:
@@ -78,7 +78,7 @@ def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[.
 
 
 def strict(records: Iterable[T | InputError]) -> Iterator[T]:
-    """Yield the records up to the first error, and raise it."""
+    """Yield records; raise the first error."""
     for record in records:
         if isinstance(record, InputError):
             raise record
@@ -86,7 +86,7 @@ def strict(records: Iterable[T | InputError]) -> Iterator[T]:
 
 
 def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
-    """Return the records, and the messages of all errors between them."""
+    """Return the valid records, and the messages of all errors."""
     valid: list[T] = []
     issues = []
     for record in records:
@@ -97,11 +97,16 @@ def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
     return valid, issues
 
 
+def raise_first(issues: list[str]) -> None:
+    """Raise InputError with the first issue, if any."""
+    if issues:
+        raise InputError(issues[0])
+
+
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the bytes of a file, decompressed if .gz; others are mapped: copying takes a third of the decoding time."""
+    """Return the content of a file, decompressed if .gz, else memory-mapped (copying takes a third of the decoding time)."""
     with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
-            # Up to a limit: a thousand compressed bytes can hold a megabyte of zeros.
             limit, data = _decompression_limit(stream), bytearray()
             with gzip.open(stream) as unpacked:
                 while chunk := unpacked.read(CHUNK_BYTES):
@@ -113,7 +118,7 @@ def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
 
 
 def read_json(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the bytes of a JSON file without byte order mark; copies them only if it has one."""
+    """Return the content of a JSON file without byte order mark; copied only if it has one."""
     data = read_bytes(file)
     return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
@@ -125,7 +130,7 @@ def read_text(file: Path) -> str:
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-blank lines of a file with line numbers, plain or gzipped, without byte order mark."""
+    """Yield line number and content of the non-blank lines of a file, plain or gzipped, without byte order mark."""
     with as_input_errors(file), open_regular(file) as packed:
         remaining = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
@@ -146,7 +151,7 @@ def batched(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def is_invalid_id(identifier: str) -> bool:
-    """Return whether an id is empty or has whitespace or invisible characters."""
+    """Return whether an id is empty or contains whitespace or invisible characters."""
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
     return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None

@@ -1,4 +1,4 @@
-"""Locate errors in JSON that a decoder rejects: path, line and column."""
+"""Locate errors in malformed JSON: path, line and column."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Buffer = bytes | bytearray | mmap.mmap
 JsonPath = tuple[str | int, ...]  # keys and 0-based indices from the root to a value
 
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
-NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # written by Python's json.dump
+NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # invalid JSON, but written by Python's json.dump
 MSGSPEC_MESSAGE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
-MAX_DEPTH = 500  # msgspec accepts slightly less than 1000 levels
-NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them by a string, a number or null"
+MAX_DEPTH = 500  # reported as too deep; msgspec accepts slightly fewer than 1000 levels
+NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them with a string, a number or null"
 
 
 class SyntaxIssue(NamedTuple):
-    """Position that is not JSON or not UTF-8."""
+    """Position of malformed JSON or invalid UTF-8."""
 
     offset: int
     reason: str
@@ -32,9 +32,9 @@ class SyntaxIssue(NamedTuple):
 
 
 class JsonScan(NamedTuple):
-    """Errors of a JSON text."""
+    """Errors in a JSON text."""
 
-    repaired: bytearray  # with 0 for NaN and Infinity, to decode further
+    repaired: bytearray  # text with NaN and Infinity replaced with 0
     non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
     syntax_issue: SyntaxIssue | None
 
@@ -51,20 +51,20 @@ def scan(data: Buffer) -> JsonScan:
 
 
 def format_path(path: JsonPath) -> str:
-    """Format a path: premises[0].text."""
+    """Format a path, e.g. premises[0].text."""
     parts = (f"[{step}]" if isinstance(step, int) else f".{abbreviate(step)}" for step in path)
     return "".join(parts).removeprefix(".") or "the root value"
 
 
 def format_position(data: Buffer, offset: int) -> str:
-    """Format the position of a byte as line and column, 1-based."""
+    """Format the position of a byte as 1-based line and column."""
     before = bytes(data[:offset])
     column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
     return f"line {before.count(bytes([10])) + 1}, column {column}"
 
 
 def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:
-    """Return the first position that is not UTF-8; None if valid."""
+    """Return the first position of invalid UTF-8; None if the text is valid."""
     try:
         bytes(data).decode()
     except UnicodeDecodeError as error:
@@ -73,7 +73,7 @@ def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:
 
 
 def describe_line_error(line: bytes, error: Exception) -> str:
-    """Describe why a JSON line was rejected: path and value."""
+    """Describe why a JSON line was rejected, with the path to the invalid value."""
     if isinstance(error, msgspec.ValidationError):
         return abbreviate(str(error), 200)
     issue = find_invalid_utf8(line)
@@ -103,7 +103,7 @@ def _find_syntax_issue(text: Buffer) -> SyntaxIssue | None:
 def _path_at(data: Buffer, offset: int) -> JsonPath:
     """Return the path of the value at an offset."""
     path: list[str | int | None] = []
-    for _, _, path in _tokens(data, offset + 1):  # noqa: B007  # only the last path matters
+    for _, _, path in _tokens(data, offset + 1):  # noqa: B007 only the last path is needed
         pass
     return _without_unknown_keys(path)
 
@@ -113,7 +113,7 @@ def _without_unknown_keys(path: list[str | int | None]) -> JsonPath:
 
 
 def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
-    """Yield tokens with offset and path; the path is one list, updated in place; None: key not read yet."""
+    """Yield offset, token and path. The path is a single list, updated in place; None stands for a key not yet read."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):
         token = match.group()
@@ -125,6 +125,6 @@ def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int
             index = path[-1]
             path[-1] = index + 1 if isinstance(index, int) else None
         elif token[0] == ord('"') and path and path[-1] is None:
-            with suppress(ValueError):  # truncated
+            with suppress(ValueError):  # truncated string
                 path[-1] = str(json.loads(token))
         yield match.start(), token, path

@@ -16,16 +16,14 @@ log = logging.getLogger(__name__)
 
 FORMAT = "`topic 0 docno grade`"
 BEIR_HINT = "; in BEIR qrels, insert 0 as second field and remove the header"
-UNJUDGED = -1  # pooled but not judged
-RELEVANCE_RULE = "grades above 0"  # for binary measures
+UNJUDGED = -1  # grade of documents that were pooled but not judged
 
 
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
-    """Read qrels, plain or gzipped, as `qid docno rel` in file order.
+    """Read qrels, plain or gzipped, as `qid docno rel` in file order; if `docnos` is given, only judgments of these documents.
 
-    Grades are integers (4 or 4.0) or decimals. Grade -1 means unjudged and is dropped; other negative grades (-2: spam in
-    Touché) become 0. Both are logged. Judgments
-    of documents that are not in `docnos`, those of the corpus, are dropped.
+    Grades are integers (4 or 4.0) or decimals. Judgments with grade -1 (unjudged) are dropped; other negative grades (-2: spam
+    in Touché) become 0.
     """
     rows, first_lines = [], dict[tuple[str, str], int]()
     for line in read_trec_lines(file):
@@ -46,7 +44,7 @@ def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
 
 
 def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
-    """Drop unjudged documents, set other negative grades to 0, and make the grades integers if all are."""
+    """Drop unjudged documents, set other negative grades to 0, and convert grades to integers if all are whole numbers."""
     unjudged, total = qrels["rel"] == UNJUDGED, pluralise(len(qrels), "line")
     negative = (qrels["rel"] < 0) & ~unjudged
     if unjudged.any():
@@ -57,7 +55,7 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():
         return qrels.astype({"rel": int})
-    log.info("%s: non-integer grades; binary measures count %s as relevant", file.name, RELEVANCE_RULE)
+    log.info("%s: non-integer grades; binary measures count grades above 0 as relevant", file.name)
     return qrels
 
 

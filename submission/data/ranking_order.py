@@ -1,7 +1,7 @@
-"""Define the order of a topic's documents in runs.
+"""Orders of a topic's documents in runs.
 
-trec_eval uses scores only, Touché's script ranks only, other evaluators line order. Rankings on which these disagree are
-rejected, so that results do not depend on the evaluator.
+trec_eval uses only scores, Touché's script only ranks, other evaluators the order of lines. Rankings whose ranks and scores
+disagree are rejected, so that results do not depend on the evaluator.
 """
 
 from __future__ import annotations

@@ -14,10 +14,11 @@ from submission.data.input_files import ID_RULE, find_files, is_invalid_id
 from submission.data.ranking_order import Order
 from submission.data.supplied_rankings import sort_ranking
 from submission.data.trec_lines import TrecLine, describe_field_count, parse_float, parse_integer, read_trec_lines
-from submission.errors import InputError, abbreviate
+from submission.errors import InputError, abbreviate, pluralise
 
 RUN_FILES = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory
 FORMAT = "`qid Q0 docno rank score tag`"
+# Categories of issues
 FIELD_COUNT, RANK, SCORE = "wrong number of fields", "non-integer rank", "non-finite score"
 ID, DUPLICATE = "invalid id", "duplicate document"
 
@@ -33,7 +34,7 @@ class RunLine(NamedTuple):
 
 
 class LineIssue(NamedTuple):
-    """Issue of a line."""
+    """Issue in a line of a run."""
 
     category: str
     line: int
@@ -46,26 +47,26 @@ class RunFile:
     """Lines and issues of a run file."""
 
     file: Path
-    rows: list[RunLine]  # lines with six fields and a valid rank; an invalid score is NaN and an issue
-    issues: list[LineIssue]  # by line
+    rows: list[RunLine]  # lines with six fields and a valid rank; an invalid score is NaN and also an issue
+    issues: list[LineIssue]  # in line order
     skipped_lines: list[TrecLine]  # blank lines and comments
 
 
 def find_run(path: Path) -> Path:
-    """Return the run at a path; in a directory, run.txt or run.txt.gz."""
+    """Return the run file at a path; in a directory, run.txt or run.txt.gz."""
     reason = ""
     try:
         files = find_files(path, *RUN_FILES) if path.is_dir() else [path]
         if files and (path.is_dir() or path.exists()):
             return files[0]
-    except (OSError, ValueError) as error:  # impossible name or unreadable directory
+    except (OSError, ValueError) as error:  # invalid name or unreadable directory
         reason = f" ({abbreviate(str(error))})"
     expected = f"expected a run file, or a directory with {' or '.join(RUN_FILES)}"
     raise InputError(f"{abbreviate(str(path), 300)}: no run found{reason}; {expected}")
 
 
 def parse_run(path: Path) -> RunFile:
-    """Parse a run file, plain or gzipped, or the run of a directory; collect all issues."""
+    """Parse a run file, plain or gzipped, or the run file in a directory; collect all issues."""
     run = RunFile(find_run(path), [], [], [])
     first_lines: dict[tuple[str, str], int] = {}
     for line in read_trec_lines(run.file):
@@ -85,11 +86,11 @@ def parse_run(path: Path) -> RunFile:
 
 
 def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
-    """Read a run, plain or gzipped, or the run of a directory, as `qid docno rank score tag`, sorted by `sort_ranking`."""
+    """Read a run, plain or gzipped, or the run in a directory, as `qid docno rank score tag`, sorted by `sort_ranking`."""
     run = parse_run(path)
     if run.issues:
         remaining = len(run.issues) - 1
-        suffix = f" ({remaining} more invalid lines; `check --run` lists them)" if remaining else ""
+        suffix = f" (and {pluralise(remaining, 'other invalid line')}; `check --run` lists all)" if remaining else ""
         raise InputError(f"{run.file}, line {run.issues[0].line}: {run.issues[0].message}{suffix}")
     if not run.rows:
         raise InputError(f"{run.file}: empty run; expected lines {FORMAT}")
@@ -99,7 +100,7 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
 
 
 def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
-    """Parse a line; return its row if usable, and its issue if any."""
+    """Parse a line; return its row unless fields or rank are invalid, and its issue, if any."""
     fields = line.fields
     if len(fields) != 6:
         hint = " (tag missing)" if len(fields) == 5 and parse_integer(fields[3]) is not None else ""

@@ -13,12 +13,7 @@ from submission.errors import OutputError
 
 @contextmanager
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Create a database, committed at the end of the block.
-
-    Raises:
-        sqlite3.IntegrityError: If a key is repeated.
-        OSError: If writing fails.
-    """
+    """Create a database and commit at the end of the block; raise IntegrityError if a key is not unique, OSError otherwise."""
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")
@@ -31,7 +26,7 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a query and return its rows; raise OutputError if the file cannot be read."""
+    """Run a query and return its rows; raise OutputError if the file is unreadable."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
             return database.execute(statement, values).fetchall()

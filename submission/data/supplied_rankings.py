@@ -20,13 +20,13 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     """Sort the documents of each topic by `ranking_order.RULE`.
 
     Args:
-        ranking: `qid docno rank score line` in file order. A rank or score missing from the file is NaN in all rows; then the
-            other one decides, or the line if both are missing. Ties keep file order.
-        order: `rank` or `score` uses only this column.
+        ranking: Frame `qid docno rank score line` in file order. If the file has no ranks or no scores, the column is NaN and
+            only the other one is used; if it has neither, documents are in file order. Ties are in file order.
+        order: Column to sort by; "auto" applies `ranking_order.RULE`.
         source: File of the ranking, for messages.
 
     Returns:
-        All columns except line; topics in order of first occurrence, ranks 1..n.
+        All columns except line; topics in order of first occurrence, ranks from 1.
     """
     has_ranks, has_scores = not ranking["rank"].isna().any(), not ranking["score"].isna().any()
     docno_position = ranking["docno"].map({docno: position for position, docno in enumerate(sorted(ranking["docno"].unique()))})
@@ -51,10 +51,10 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
 def validate_supplied_ranking(
     ranking: pd.DataFrame, topics: pd.DataFrame, unknown_docnos: Collection[str], source: object
 ) -> pd.DataFrame:
-    """Validate a sorted ranking `qid docno rank score` and return it as rankings of all topics.
+    """Validate a sorted ranking `qid docno rank score` and return it as rankings in topic order.
 
-    Keeps documents too short for the collection: an earlier stage selected them. Topics without documents get an empty ranking
-    and a warning. `unknown_docnos`: docnos of the ranking that the input lacks.
+    Keeps documents too short for the collection, since an earlier stage selected them. Topics without documents cause a
+    warning. `unknown_docnos` are the docnos of the ranking that are not in the input.
     """
     qids = set(topics["qid"])
     for is_unknown, column, noun in (
@@ -84,15 +84,15 @@ def validate_supplied_ranking(
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Replace missing or increasing scores of a sorted ranking by n, n - 1, …, 1 per topic."""
+    """Replace the scores of a sorted ranking with n, n - 1, …, 1 per topic if any are missing or increase."""
     if not (_increases(ranking).any() or ranking["score"].isna().any()):
         return ranking
-    log.warning("%s: scores missing or not in rank order; replaced by n, n - 1, …, 1 per topic", source)
+    log.warning("%s: scores missing or not in rank order; replaced with n, n - 1, …, 1 per topic", source)
     return ranking.assign(score=ranking.groupby("qid")["rank"].transform("size").to_numpy(float) - ranking["rank"] + 1)
 
 
 def _increases(ranking: pd.DataFrame) -> pd.Series:
-    """Return whether the score of each row is above that of the row before it in the same topic."""
+    """Return for each row whether its score is higher than that of the previous row of the same topic."""
     return ranking["qid"].eq(ranking["qid"].shift()) & ranking["score"].gt(ranking["score"].shift())
 
 

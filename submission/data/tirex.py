@@ -2,10 +2,10 @@
 
 queries.jsonl    {qid, query}
 documents.jsonl  {docno, text}; or corpus.jsonl
-rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; supplies queries and documents if their files are missing
+rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; also queries and documents if their files are missing
 
-All files may be .gz; `tirex_records` lists further field names. Rank and score are optional. The text combines premises and
-conclusion and is used for both.
+All files may be gzipped; `tirex_records` lists further field names. Rank and score are optional. The text combines premises
+and conclusion and is used for both.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data import tirex_records as fields
-from submission.data.input_files import batched, find_files, strict
+from submission.data.input_files import batched, find_files, raise_first, strict
 from submission.data.tirex_records import Field, iter_records, read_records
 from submission.data.topics import sort_topics
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
-from submission.errors import InputError, abbreviate
+from submission.errors import InputError, abbreviate, pluralise
 
 log = logging.getLogger(__name__)
 
 QUERIES_FILES, RERANK_FILES = ["queries.jsonl"], ["rerank.jsonl"]
 DOCUMENTS_FILES = ["documents.jsonl", "corpus.jsonl"]
 
-Records = tuple[pd.DataFrame, list[str]]  # a row per valid record, and all issues
+Records = tuple[pd.DataFrame, list[str]]  # valid records, and all issues
 
 
 class TirexReader:
@@ -53,15 +53,15 @@ class TirexReader:
 
     @staticmethod
     def matches(directory: Path) -> bool:
-        """Return whether a directory has files of a TIREx data set."""
+        """Return whether a directory contains files of a TIREx data set."""
         names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
-        if find_files(directory, "topics*.xml"):  # next to topics*.xml, corpus.jsonl may be anything
+        if find_files(directory, "topics*.xml"):  # then corpus.jsonl may have any format
             names.remove("corpus.jsonl")
         return _find_file(directory, names) is not None
 
     def read_topics(self) -> Records:
         records, issues = self._read(self._queries, [fields.QID, fields.QUERY])
-        topics, issues = _drop_repeated(self._queries, records, issues, "qid", "query")
+        topics, issues = _drop_duplicates(self._queries, records, issues, "qid", "query")
         expected = 'expected lines {"qid": "1", "query": "…"}'
         for qid, line in topics[topics["query"].str.strip() == ""][["qid", "line"]].itertuples(index=False):
             issues.append(f"{self._queries}, line {line}: topic {abbreviate(qid)} has an empty query; {expected}")
@@ -71,11 +71,11 @@ class TirexReader:
 
     def read_documents(self) -> Records:
         records, issues = self._read(self._documents, [fields.DOCNO, fields.TEXT])
-        documents, issues = _drop_repeated(self._documents, records, issues, "docno", "text")
+        documents, issues = _drop_duplicates(self._documents, records, issues, "docno", "text")
         if not issues:
             log.info("%s: %d documents", self._documents.name, len(documents))
             if self._documents != self.rerank_file and len(documents) < len(records):
-                log.warning("dropped %d documents repeated with the same text", len(records) - len(documents))
+                log.warning("dropped %s (same id and text)", pluralise(len(records) - len(documents), "duplicate document"))
         documents = documents.sort_values("docno", ignore_index=True)
         columns = {"docno": documents["docno"], "conclusion": documents["text"], "premise": documents["text"]}
         return pd.DataFrame(columns), issues
@@ -83,8 +83,7 @@ class TirexReader:
     def iter_batches(self) -> Iterator[pd.DataFrame]:
         if self._documents == self.rerank_file:
             documents, issues = self.read_documents()
-            if issues:
-                raise InputError(issues[0])
+            raise_first(issues)
             yield documents
             return
         for batch in batched(strict(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
@@ -95,8 +94,7 @@ class TirexReader:
         if not self.rerank_file:
             return None
         candidates, issues = self._candidates
-        if issues:
-            raise InputError(issues[0])
+        raise_first(issues)
         return candidates[["qid", "docno", "rank", "score", "line"]]
 
     def _read(self, file: Path, columns: Sequence[Field]) -> Records:
@@ -104,7 +102,7 @@ class TirexReader:
 
     @cached_property
     def _candidates(self) -> Records:
-        """Candidates, with queries and texts if these have no other file."""
+        """Candidates, with queries and texts if there are no files of these."""
         assert self.rerank_file
         query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
         text_fields = [fields.TEXT] if self._documents == self.rerank_file else []
@@ -113,12 +111,12 @@ class TirexReader:
 
 
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
-    """Return the first existing file of the names, plain or gzipped; None if none."""
+    """Return the first file that exists under one of the names, plain or gzipped; None if there is none."""
     return next((file for name in names for file in find_files(directory, name, f"{name}.gz")), None)
 
 
-def _drop_repeated(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
-    """Return the first record of each id, and the issues with those of ids that have different texts."""
+def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
+    """Return the first record of each id, and the issues extended by those of ids with different texts."""
     first = records.drop_duplicates(id_column)
     expected = records[id_column].map(dict(zip(first[id_column], first[text_column], strict=True)))
     first_lines = dict(zip(first[id_column], first["line"], strict=True))

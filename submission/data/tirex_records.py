@@ -1,4 +1,4 @@
-"""Parse records of TIREx files, whose fields have several names (TIRA's client, ir_datasets)."""
+"""Parse the records of TIREx files, whose field names vary (TIRA's client, ir_datasets)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,12 @@ NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNOREC
 RANK_LIMIT = 10**9
 
 
-class _Record(msgspec.Struct, gc=False):
-    """Fields that are used, of any type; others are ignored."""
-
-    docno: Any = UNSET
-    doc_id: Any = UNSET
-    docid: Any = UNSET
-    qid: Any = UNSET
-    query_id: Any = UNSET
-    query: Any = UNSET
-    text: Any = UNSET
-    default_text: Any = UNSET
-    rank: Any = UNSET
-    score: Any = UNSET
-
-
 class _FieldError(Exception):
-    """Value of an unexpected type, two values, or none."""
+    """Invalid, contradictory or missing value of a field."""
 
 
 class _MissingFieldError(_FieldError):
-    pass
+    """Missing required field."""
 
 
 def _parse_text(value: object) -> str:
@@ -91,12 +76,12 @@ def _parse_rank(value: object) -> float:
 
 @dataclass(frozen=True)
 class Field:
-    """Column of a frame of records: names of the field in a record, and the parser of its value."""
+    """Column of a frame of records."""
 
     name: str
-    aliases: tuple[str, ...]
+    aliases: tuple[str, ...]  # names of the field in a record
     parse: Callable[[object], str | float]
-    optional: bool = False  # in all records or in none
+    optional: bool = False  # present in all records or in none
 
 
 DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
@@ -106,10 +91,14 @@ QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
 CANDIDATE_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
 RANK = Field("rank", ("rank",), _parse_rank, optional=True)
 SCORE = Field("score", ("score",), _parse_score, optional=True)
+FIELDS = (DOCNO, TEXT, QID, QUERY, RANK, SCORE)
+_Record = msgspec.defstruct(
+    "_Record", [(name, Any, UNSET) for name in sorted({n for f in FIELDS for n in f.aliases})], gc=False
+)
 
 
 def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, list[str]]:
-    """Read records as a frame with a column per field and `line`; return it and all issues."""
+    """Read records as a frame with one column per field and the column line; return it and all issues."""
     rows, issues = collect(iter_records(file, fields))
     frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
     for field in fields:
@@ -121,7 +110,7 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
 
 @yielding_errors
 def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
-    """Yield the field values (NaN: missing optional field) and line number of each record; for an invalid line an error."""
+    """Yield the field values (NaN: missing optional field) and line number of each record, or an error for an invalid line."""
     decode = msgspec.json.Decoder(_Record).decode
     for line_number, line in iter_lines(file):
         try:
@@ -133,8 +122,8 @@ def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | fl
             yield row
 
 
-def _field_value(record: _Record, field: Field) -> str | float:
-    """Return the value of a field under any of its names; raise _FieldError if it is missing, invalid or contradictory."""
+def _field_value(record: msgspec.Struct, field: Field) -> str | float:
+    """Return the value of a field under any of its names."""
     values: dict[str, str | float] = {}
     for name in field.aliases:
         value = getattr(record, name)
@@ -159,7 +148,7 @@ def _format_value(value: object) -> str:
 
 
 def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
-    """Describe the issue of a line, with a hint."""
+    """Describe why a line is invalid, and the expected format."""
     if isinstance(error, _MissingFieldError) and is_beir(line):
         return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
@@ -169,7 +158,7 @@ def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
 
 
 def _ids_suffix(line: bytes) -> str:
-    """Return the ids of a line for messages, also of malformed JSON."""
+    """Return the ids in a line for messages, even if its JSON is malformed."""
     try:
         record = msgspec.json.decode(scan(line).repaired, type=_Record)
     except (ValueError, RecursionError):

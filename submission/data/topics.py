@@ -13,7 +13,7 @@ from submission.errors import InputError, abbreviate
 
 
 def find_topic_files(directory: Path) -> list[Path]:
-    """Return the topics files of a directory, sorted."""
+    """Return the sorted topics files of a directory."""
     files = find_files(directory, "topics*.xml")
     if not files:
         raise InputError(f"{directory}: no topics found; expected a file named topics*.xml")
@@ -21,7 +21,7 @@ def find_topic_files(directory: Path) -> list[Path]:
 
 
 def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read topics `qid query` (the title) by ascending number; return them and all issues."""
+    """Read topics `qid query` by ascending number, with the title as query; return them and all issues."""
     titles: dict[str, str] = {}
     locations: dict[str, str] = {}
     issues = []
@@ -40,7 +40,7 @@ def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
 
 
 def invalid_qid_reason(qid: str) -> str:
-    """Return why a topic id is invalid in runs; "" if valid."""
+    """Return why a topic id is invalid in runs; "" if it is valid."""
     if is_invalid_id(qid):
         return ID_RULE
     if qid.startswith("#"):
@@ -49,7 +49,7 @@ def invalid_qid_reason(qid: str) -> str:
 
 
 def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
-    """Sort topics by number, then other ids alphabetically."""
+    """Sort topics: numeric ids in numeric order, then all others alphabetically."""
 
     def sort_key(row: int) -> tuple[int, int, str]:
         qid = topics["qid"][row]
@@ -60,7 +60,7 @@ def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
 
 @yielding_errors
 def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
-    """Yield location, id and title of each topic; for an invalid one an error."""
+    """Yield location, id and title of each topic, or an InputError for an invalid topic."""
     for topic in _parse_xml(file).iter("topic"):
         location = f"{file}, line {topic.sourceline}"
         qid, title = _child_text(topic, "number") or _child_text(topic, "num"), _child_text(topic, "title")
@@ -75,14 +75,14 @@ def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
 
 
 def _parse_xml(file: Path) -> etree._Element:
-    # Security: load nothing external, expand no entities.
+    # For security, neither load external resources nor expand entities.
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
         tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
     except etree.XMLSyntaxError as error:
         raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
-        raise InputError(f"{file}: document type declaration not allowed (it can load entities); remove <!DOCTYPE …>")
+        raise InputError(f"{file}: document type declaration not allowed; remove <!DOCTYPE …>")
     return tree.getroot()
 
 

@@ -1,4 +1,4 @@
-"""Read TREC files: whitespace-separated fields, one row per line, comments start with #."""
+"""Read TREC files: whitespace-separated fields; comments start with #."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from submission.data.input_files import read_text
 from submission.errors import abbreviate, pluralise
 
 LINE_END = re.compile(r"\r\n|\r|\n")
-FIELD = re.compile(r"[^ \t\v\f]+")  # whitespace of C's isspace; other Unicode whitespace stays in a field and is rejected there
+FIELD = re.compile(r"[^ \t\v\f]+")  # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
 INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
 
 
 class TrecLine(NamedTuple):
-    """Line of a TREC file and its fields."""
+    """Line of a TREC file with its fields."""
 
     number: int  # 1-based
     text: str
@@ -25,7 +25,7 @@ class TrecLine(NamedTuple):
 
     @property
     def is_blank_or_comment(self) -> bool:
-        """Return whether the line is blank or a comment."""
+        """Whether the line is blank or a comment."""
         return not self.fields or self.fields[0].startswith("#")
 
 
@@ -37,7 +37,7 @@ def read_trec_lines(file: Path) -> Iterator[TrecLine]:
 
 
 def parse_integer(field: str) -> int | None:
-    """Parse an integer, also written 3.0; return None if invalid."""
+    """Parse an integer, possibly with a decimal point (3.0); return None if invalid."""
     if field.isdecimal() and field.isascii() and len(field) < 10:
         return int(field)
     return int(float(field)) if INTEGER.fullmatch(field) else None
@@ -61,9 +61,9 @@ def describe_field_count(
 
     Args:
         fields: Fields of the line.
-        layout: Names of the fields in backticks; the third is the docno.
-        kind: run or qrels.
-        is_valid: Returns whether fields can be those after the docno.
+        layout: Names of the expected fields in backticks, the third being the docno.
+        kind: Kind of file, "run" or "qrels".
+        is_valid: Function that returns whether fields are valid as those after the docno.
         hint: Advice if there are too few fields.
     """
     names = layout.strip("`").split()

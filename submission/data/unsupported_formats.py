@@ -1,4 +1,4 @@
-"""Recognise unsupported corpus formats and suggest a conversion."""
+"""Recognise unsupported corpus formats and suggest how to convert them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE_HINT = (
 BEIR_UNSUPPORTED = "BEIR format (`_id`, `title`, `text`) is not supported"
 BEIR_DOCUMENTS_HINT = f"{BEIR_UNSUPPORTED}; rename `_id` to `docno` and put title and text, joined by a space, into `text`"
 BEIR_QUERIES_HINT = f"{BEIR_UNSUPPORTED}; rename `_id` to `qid` and `text` to `query`"
-MISSING_QUERIES_HINT = "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl(.gz); add it"
+MISSING_QUERIES_HINT = "corpus.jsonl(.gz) in TIREx format requires queries.jsonl(.gz); add it"
 
 
 class _BeirId(msgspec.Struct):
@@ -24,7 +24,7 @@ class _BeirId(msgspec.Struct):
 
 
 def is_beir(line: bytes) -> bool:
-    """Return whether a line has BEIR's `_id`."""
+    """Return whether a line is a record with BEIR's field `_id`."""
     try:
         msgspec.json.decode(line, type=_BeirId)
     except (ValueError, RecursionError):
@@ -39,7 +39,7 @@ def is_beir_file(file: Path) -> bool:
 
 
 def describe_unsupported_corpus(directory: Path) -> str:
-    """Describe an unsupported corpus in a directory without a supported one; "" if none."""
+    """Describe an unsupported corpus in a directory; "" if there is none."""
     for file in find_files(directory, "corpus.jsonl", "corpus.jsonl.gz"):
         return f"{file}: {BEIR_DOCUMENTS_HINT if is_beir_file(file) else MISSING_QUERIES_HINT}"
     for file in find_files(directory, *TABLE_PATTERNS):

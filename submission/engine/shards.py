@@ -48,7 +48,7 @@ def compute_shards(
     Raises:
         OutputError: If a file cannot be written.
     """
-    missing = [index for index, shard in enumerate(shards) if store.valid_key(shard.file_name) is None]
+    missing = [index for index, shard in enumerate(shards) if store.get_valid_key(shard.file_name) is None]
     if missing:
         pending = {index: shards[index] for index in missing}
         completed = (_compute_remotely if engine.shares_cache else _compute_and_store)(function, pending, store, engine, device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.models.ranker import Contribution, find_top_positions
-from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
+from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 VOCABULARY_BATCH = 512  # vocabulary rows per product; small batches stay in the CPU cache
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from submission.text.token_ids import PADDING_ID
+from submission.text.vocabulary import PADDING_ID
 
 TokenIds = Sequence[int] | np.ndarray  # token ids of one text
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from submission.models.network import Network
-from submission.text.token_ids import InputUnit
+from submission.text.vocabulary import InputUnit
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class RunDirectory:
         Raises:
             OutputError: If it was made with another key, and overwrite is false.
         """
-        recorded_key = self._store.valid_key(name)
+        recorded_key = self._store.get_valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:
             cause = "made with another checkpoint, code, device or precision"
             raise OutputError(f"{self.path / name}: {cause}; choose another --output or pass --overwrite")

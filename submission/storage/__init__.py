@@ -1,3 +1,6 @@
-"""Cached artifacts, atomic files, locks and provenance."""
+"""Store artifacts, checkpoints and caches.
+
+Functions that write raise OutputError if writing fails; the previous content remains.
+"""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store files that are built once and rebuilt if their inputs change or they are damaged."""
+"""Store files that are built once, and rebuilt if their inputs change or they are damaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MANIFEST = "manifest.json"
-JOURNAL_THRESHOLD = 100  # up to this many files the manifest is rewritten for each new one; then entries go to a journal
+JOURNAL_THRESHOLD = 100  # maximum number of files for which the manifest is rewritten for each new file
 DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -35,14 +35,14 @@ class ManifestEntry(msgspec.Struct):
 
 
 class JournalEntry(msgspec.Struct):
-    """Line of a journal."""
+    """Entry of a journal: a file name and its manifest entry."""
 
     name: str
     file: ManifestEntry
 
 
 class Manifest(msgspec.Struct):
-    """Inputs of a directory's files, and each file by name."""
+    """Cache key of a directory's files, and the manifest entry of each file."""
 
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
     files: dict[str, ManifestEntry] = msgspec.field(default_factory=dict)
@@ -51,8 +51,7 @@ class Manifest(msgspec.Struct):
 class ArtifactStore:
     """Directory of built files with a manifest; a file without an entry counts as missing.
 
-    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal, which is merged into the manifest from time
-    to time. Methods that write raise OutputError if that fails; older files remain.
+    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal, which is periodically merged into the manifest.
     """
 
     def __init__(
@@ -68,12 +67,12 @@ class ArtifactStore:
         Args:
             directory: Directory; created if missing.
             inputs: Cache key of all files, JSON-serialisable.
-            overwrite: Replace files of other inputs; they are removed when the first new file is written.
+            overwrite: Whether to replace files of other inputs; they are removed when the first new file is written.
             manifest_name: File name of the manifest.
-            expected_names: Files to be written. Without a manifest, existing files of these names count as foreign.
+            expected_names: Names of the files to be written; existing ones that the manifest lacks count as foreign.
 
         Raises:
-            OutputError: If the directory cannot be created, or has other files and overwrite is false.
+            OutputError: If `overwrite` is false and the directory contains files of other inputs or foreign files.
         """
         atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
@@ -85,7 +84,7 @@ class ArtifactStore:
             origin = f"made from another {' and '.join(changed)}" if previous.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
             raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing)}); {advice}")
-        # Listed once, so that the cost of a write does not grow with the number of files.
+        # List them only once: the cost of a write must not grow with the number of files.
         self._stale_files = atomic_files.find_stale_files(directory)
         for name in {*expected_names, manifest_name}:
             self._remove_stale(name)
@@ -96,15 +95,15 @@ class ArtifactStore:
         self._manifest = Manifest(dict(inputs), {} if changed else previous.files)
 
     def __contains__(self, name: str) -> bool:
-        """Return whether the manifest has a file."""
+        """Return whether the manifest has an entry for a file."""
         return name in self._manifest.files
 
-    def valid_key(self, name: str) -> str | None:
-        """Return the key of a file; None if missing or damaged."""
+    def get_valid_key(self, name: str) -> str | None:
+        """Return the key of a file, or None if the file is missing or damaged."""
         return self._manifest.files[name].key if self._read_valid(name, _xxh3_file, str) else None
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of a file; None if missing or damaged."""
+        """Return the content of a file, or None if the file is missing or damaged."""
         return self._read_valid(name, read_regular, xxhash.xxh3_128_hexdigest)
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
@@ -121,7 +120,7 @@ class ArtifactStore:
             raise unwritable(self.directory, error) from None
 
     def load_or_build(self, name: str, build: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a file; build it if missing or damaged."""
+        """Return the content of a file; build it if missing or damaged."""
         data = self.read(name)
         if data is None:
             data = build()
@@ -129,19 +128,19 @@ class ArtifactStore:
         return data
 
     def load_or_build_array(self, name: str, build: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the array of a .npy file; build it if missing or damaged."""
+        """Return the array in a .npy file; build it if missing or damaged."""
         return array_from_npy(self.load_or_build(name, lambda: npy_bytes(build())))
 
     def build_files(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
-        """Return the paths of files that are built together; `write` receives a temporary path for each."""
-        if not all(self.valid_key(name) is not None for name in names):
+        """Return the paths of files; if one is missing or damaged, rebuild all: `write` receives a temporary path for each."""
+        if any(self.get_valid_key(name) is None for name in names):
             self._write_files(names, write, "")
         return [self.directory / name for name in names]
 
     def _write_files(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
-        """Write files under temporary names, update the manifest, rename.
+        """Write files under temporary names, add them to the manifest, and rename them.
 
-        If killed in between, the checksum differs and the file is rebuilt; if writing fails, nothing changes.
+        A kill between the last two steps leaves a checksum mismatch, so that the file is rebuilt.
         """
         for name in names:
             self._remove_stale(name)
@@ -164,7 +163,7 @@ class ArtifactStore:
             remove_if_possible(path)
 
     def _read_valid(self, name: str, read: Callable[[Path], T], checksum: Callable[[T], str]) -> T | None:
-        """Read a file of the manifest; None if missing or damaged."""
+        """Read a file of the manifest; return None if it is missing or damaged."""
         if name not in self._manifest.files:
             return None
         try:
@@ -189,7 +188,7 @@ class ArtifactStore:
         entry_count, journal_length = len(self._manifest.files), self._journal_length
         if entry_count > max(JOURNAL_THRESHOLD, 2 * journal_length):
             self._journal_length = entry_count  # if appending fails, the next update rewrites the manifest
-            _append(self._journal_path, JournalEntry(name, entry))
+            _append_entry(self._journal_path, JournalEntry(name, entry))
             self._journal_length = journal_length + 1
         else:
             data = msgspec.json.format(msgspec.json.encode(self._manifest, order="sorted"), indent=1)
@@ -199,24 +198,16 @@ class ArtifactStore:
 
 
 def write_artifact(file: Path, content: bytes) -> str:
-    """Write a file for another process to register; return its checksum.
-
-    Raises:
-        OutputError: If writing fails.
-    """
+    """Write a file for another process to register; return its checksum."""
     write_atomic(file, content)
     return xxhash.xxh3_128_hexdigest(content)
 
 
 def append_artifact(file: Path, content: bytes) -> None:
-    """Write a file and register it in the journal of its directory, to which several processes may append at a time.
-
-    Raises:
-        OutputError: If writing fails.
-    """
+    """Write a file and append it to the journal of its directory; safe for concurrent processes."""
     entry = ManifestEntry("", write_artifact(file, content))
     try:
-        _append(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
+        _append_entry(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
     except OSError as error:
         raise unwritable(file, error) from None
 
@@ -226,16 +217,16 @@ def read_manifest(file: Path) -> Manifest:
     journal = _journal_path(file)
     try:
         manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
-        *lines, _ = _read_if_exists(journal).split(b"\n")  # without an incomplete last line
+        *lines, _ = _read_if_exists(journal).split(b"\n")  # drop an incomplete last line
     except (OSError, *DECODING_ERRORS):
-        log.warning("%s: damaged, rebuilding the files of its directory", file)
+        log.warning("%s: damaged; rebuilding all files of this directory", file)
         return Manifest()
     for line in filter(None, lines):
         try:
             entry = msgspec.json.decode(line, type=JournalEntry)
             manifest.files[entry.name] = entry.file
         except DECODING_ERRORS:
-            log.warning("%s: damaged entry, rebuilding its file", journal)
+            log.warning("%s: damaged entry; rebuilding its file", journal)
     return manifest
 
 
@@ -252,8 +243,8 @@ def array_from_npy(content: bytes) -> np.ndarray:
     return array
 
 
-def _append(journal: Path, entry: JournalEntry) -> None:
-    """Append a line, after a line break that separates it from the incomplete line of a killed process."""
+def _append_entry(journal: Path, entry: JournalEntry) -> None:
+    """Append an entry, preceded by a line break that ends the incomplete line of a killed process."""
     with journal.open("ab", buffering=0) as stream:
         stream.write(b"\n" + msgspec.json.encode(entry) + b"\n")
         os.fsync(stream.fileno())
@@ -269,4 +260,4 @@ def _read_if_exists(file: Path) -> bytes:
 
 def _xxh3_file(file: Path) -> str:
     with open_regular(file) as stream:
-        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # as in `sha256_file`
+        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # see `sha256_file`

@@ -16,19 +16,15 @@ from typing import BinaryIO
 
 from submission.errors import OutputError
 
-TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `temporary_path`
 FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2(2)
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
 
 
 def create_directory(directory: Path) -> None:
-    """Create a directory and its parents.
-
-    Raises:
-        OutputError: If that fails.
-    """
+    """Create a directory and its parents."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -47,11 +43,7 @@ def unwritable(path: Path, error: OSError) -> OutputError:
 
 
 def write_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file so that it always has its complete old or new content.
-
-    Raises:
-        OutputError: If writing fails (disk full, no permission); the old content remains.
-    """
+    """Write a file such that it always has its complete old or new content."""
     temporary = temporary_path(file)
     try:
         with temporary.open("wb") as stream:
@@ -84,20 +76,18 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove temporary files of killed processes; `names`: their final names (default: all)."""
+    """Remove the temporary files of killed processes, only those with the given final names if `names` is not None."""
     for name, paths in find_stale_files(directory).items():
-        for path in paths if names is None or name in names else ():
-            remove_if_possible(path)
+        if names is None or name in names:
+            for path in paths:
+                remove_if_possible(path)
 
 
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a directory of files; at any moment its name has the complete older or the complete new one.
+    """Write a directory of files such that its path always holds the complete old or the complete new directory.
 
-    If the file system cannot exchange two directories, a kill between two renames leaves the older one under another name, from
+    If the file system cannot exchange two directories, a kill between two renames leaves the old one under a backup name, from
     which `recover_directory` restores it.
-
-    Raises:
-        OutputError: If writing fails; the older directory remains.
     """
     staging, backup = (directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old"))
     try:
@@ -119,14 +109,14 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two directories atomically; return False if the system cannot."""
+    """Swap two directories atomically; return whether the file system supports it."""
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     paths = os.fsencode(first), os.fsencode(second)
     return renameat2 is not None and renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0
 
 
 def recover_directory(directory: Path) -> None:
-    """Restore the older directory if `write_directory_atomic` was killed between its two renames."""
+    """Restore the old directory if `write_directory_atomic` was killed between its two renames."""
     backup = directory.with_name(f".{directory.name}.old")
     if backup.exists() and not directory.exists():
         with suppress(OSError):  # read-only, or another process was faster
@@ -134,11 +124,7 @@ def recover_directory(directory: Path) -> None:
 
 
 def open_regular(file: Path) -> BinaryIO:
-    """Open a regular file for reading.
-
-    Raises:
-        OSError: If that fails or it is not a regular file (a FIFO would block).
-    """
+    """Open a file for reading; raise OSError if it is not a regular file (opening a FIFO would block)."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -149,7 +135,7 @@ def open_regular(file: Path) -> BinaryIO:
 
 
 def read_regular(file: Path) -> bytes:
-    """Return the bytes of a regular file; raise OSError as `open_regular` does."""
+    """Return the content of a regular file; raise OSError as `open_regular` does."""
     with open_regular(file) as stream:
         return stream.read()
 
@@ -163,4 +149,4 @@ def remove_if_possible(file: Path) -> None:
 def sha256_file(file: Path) -> str:
     """Return the SHA-256 of a regular file in hexadecimal; raise OSError as `open_regular` does."""
     with open_regular(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed asks for less than BinaryIO
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed requires readinto, which BinaryIO lacks

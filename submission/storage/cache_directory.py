@@ -1,4 +1,4 @@
-"""Cache directory: rankings, batch scores, indexes and documents, each under the hash of its key."""
+"""Cache directory: rankings, scores, indexes and documents, each in a directory named by the hash of its cache key."""
 
 from __future__ import annotations
 
@@ -19,27 +19,22 @@ from submission.storage.locks import lock_directory
 log = logging.getLogger(__name__)
 
 TEMPORARY_PREFIX = ".aragorn-work-"
-MARKER_FILE = "made-by-aragorn"  # marks directories that may be deleted
+MARKER_FILE = "made-by-aragorn"  # marks a temporary directory that this program created and may delete
 
 
 class CacheDirectory:
-    """Persistent or temporary cache directory, locked while in use (context manager)."""
+    """Context manager of a cache directory, locked while in use.
+
+    Args:
+        directory: Cache directory; None: a temporary directory, removed on exit.
+        fallback_dir: Parent of the temporary directory if the system has none.
+    """
 
     def __init__(self, directory: Path | None, fallback_dir: Path) -> None:
-        """Create nothing before entering.
-
-        Args:
-            directory: Cache directory; None: a temporary one, removed on exit.
-            fallback_dir: Parent of the temporary directory if the system has none.
-        """
         self._requested, self._fallback_dir = directory, fallback_dir
 
     def __enter__(self) -> CacheDirectory:
-        """Create and lock the directory.
-
-        Raises:
-            OutputError: If it cannot be created or written, or is in use.
-        """
+        """Create and lock the directory; raise OutputError if another process uses it."""
         with ExitStack() as stack:
             self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))
             create_directory(self.directory)
@@ -49,7 +44,7 @@ class CacheDirectory:
             stack.enter_context(lock_directory(self.directory))
             try:
                 tempfile.gettempdir()
-            except OSError:  # torch needs a directory for temporary files on import
+            except OSError:  # torch requires a temporary directory when imported
                 tempfile.tempdir = str(self.directory)
             self._exit_stack = stack.pop_all()
         return self
@@ -58,15 +53,15 @@ class CacheDirectory:
         self._exit_stack.close()
 
     def open_store(self, name: str, key: str) -> ArtifactStore:
-        """Open the artifact store of a cache key; raise OutputError if it cannot be created."""
+        """Open the artifact store of a cache key."""
         path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         create_directory(path)
-        remove_stale_files(path)  # only this process uses the store
+        remove_stale_files(path)  # safe: only this process uses the store
         return ArtifactStore(path, {"key": key}, overwrite=True)
 
 
 def remove_stale_directories(directory: Path) -> None:
-    """Remove temporary directories of killed processes."""
+    """Remove the temporary cache directories of killed processes."""
     for path in directory.glob(f"{TEMPORARY_PREFIX}*"):
         if (path / MARKER_FILE).is_file():
             shutil.rmtree(path, ignore_errors=True)

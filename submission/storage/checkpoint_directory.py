@@ -1,6 +1,6 @@
-"""Read and write directories with provenance.json: hashes of all files, and the training data.
+"""Read and write checkpoint directories with provenance.json: hashes of all files, and the training data.
 
-Readers raise CheckpointError if a file is missing, unreadable, damaged or malformed.
+Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class TrainingData(msgspec.Struct):
-    """Input files with their hashes, name and licence of the data."""
+    """Training data: hashes of its files by name, its name and its licence."""
 
     input: dict[str, str] = {}
     data: str = "args.me"
@@ -31,24 +31,20 @@ class TrainingData(msgspec.Struct):
 
 
 class Provenance(msgspec.Struct):
-    """Keys of every provenance.json; networks and fusions have more."""
+    """Entries that every provenance.json has; networks and fusions add more."""
 
     files: dict[str, str]
     training_data: TrainingData = msgspec.field(default_factory=TrainingData)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
-    """Write a directory with provenance.json atomically.
-
-    Raises:
-        OutputError: If writing fails; an older directory remains.
-    """
+    """Write a directory with provenance.json atomically."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 
 
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
-    """Verify the files of a directory and return their hashes; `files` must be among them."""
+    """Verify all files listed in provenance.json, which must include `files`, and return their hashes."""
     recover_directory(directory)
     if not directory.is_dir():
         available = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
@@ -74,7 +70,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
 
 
 def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
-    """Raise CheckpointError if provenance.json lacks a hash of a file."""
+    """Raise CheckpointError if `hashes` lacks one of `files`."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
         raise _damaged(directory / PROVENANCE, f"no hash of {', '.join(unlisted)}")
@@ -90,7 +86,7 @@ def read_provenance(directory: Path) -> Provenance:
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
-    """Read config.json as the given type; `version` is a required key."""
+    """Read config.json as the given type; its entry `version` is required."""
     verify_files(directory, (CONFIG,))
     version: object = "unknown"
     try:
@@ -102,18 +98,18 @@ def read_config(directory: Path, config_type: type[T]) -> T:
 
 
 def version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
-    """Return the error for files that do not fit this code."""
+    """Return the error for a checkpoint that is incompatible with this version."""
     reason = f"written by version {version}, incompatible with {__version__} ({error})"
-    return CheckpointError(f"{directory}: {reason}; train it again")
+    return CheckpointError(f"{directory}: {reason}; retrain it")
 
 
 def read_json(file: Path) -> Any:
-    """Read a JSON file; raise OSError if it cannot be read, ValueError if it is not JSON."""
+    """Read a JSON file; raise OSError if it is unreadable, ValueError if it is malformed."""
     return json.loads(read_regular(file).decode())
 
 
 def encode_json(value: object) -> bytes:
-    """Encode a value as an indented JSON file."""
+    """Encode a value as indented JSON."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 

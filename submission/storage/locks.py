@@ -14,11 +14,7 @@ from submission.storage.atomic_files import unwritable_directory
 
 @contextmanager
 def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
-    """Lock a directory, exclusively or shared.
-
-    Raises:
-        OutputError: If another process holds a conflicting lock, or locking fails.
-    """
+    """Hold an exclusive or shared lock on a directory; raise OutputError if another process holds a conflicting lock."""
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
@@ -28,7 +24,7 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OutputError(f"{directory}: in use by another process; wait or choose another directory") from None
-        except OSError as error:  # file system without locks
+        except OSError as error:  # file system without lock support
             raise OutputError(f"{directory}: cannot be locked ({error.strerror}); choose another directory") from None
         yield
     finally:

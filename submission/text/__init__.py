@@ -1,6 +1,6 @@
 """Normalise and tokenise texts.
 
-Loaders raise OSError if a file cannot be read, and ValueError if it is malformed.
+Functions that load raise OSError if a file is unreadable, and ValueError if it is malformed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Convert texts to index terms.
 
-Terms are lower-cased runs of letters and digits without apostrophes and stop words, optionally stemmed. Unicode is normalised
-first.
+Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes and stop words, and optionally
+stemmed.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from submission.text.unicode import normalise_unicode
 
 Stemmer = Literal["porter", "none"]
 
-END_OF_TEXT = b"\xff"  # marks the end of a text; not a byte of UTF-8
+END_OF_TEXT = b"\xff"  # marks the end of a text; never occurs in UTF-8
 _ASCII_TRANSLATION = bytes(
     code if code > 127 else ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(256)
-)  # lower-cases letters; maps other characters to spaces
+)  # lower-cases ASCII letters; maps ASCII punctuation to spaces
 _WORD = re.compile(r"[^\W_]+")
 _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:
-    """Split texts at ASCII whitespace and punctuation, with END_OF_TEXT after each; leave other scripts unchanged.
+    """Split texts at ASCII whitespace and punctuation, with END_OF_TEXT after each text.
 
-    `TermAnalyser` then processes each distinct token only once, which makes indexing fast.
+    `TermAnalyser` analyses each distinct token only once, which makes indexing fast.
     """
     encoded = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
     return encoded.translate(_ASCII_TRANSLATION, b"'").split()
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
-    """Cache from token to index terms (usually one, none for a stop word), filled on first use."""
+    """Cached mapping from tokens to index terms (usually one; none for a stop word)."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         super().__init__({END_OF_TEXT: ()})
@@ -55,7 +55,7 @@ class TermAnalyser(dict[bytes, tuple[str, ...]]):
 @cache
 def _load_porter_stemmer() -> Callable[[str], str]:
     """Load the Porter stemmer with Martin Porter's extensions."""
-    from nltk.stem.porter import PorterStemmer  # takes two seconds to import and is rarely needed
+    from nltk.stem.porter import PorterStemmer  # takes 2 s to import and is rarely needed
 
     stemmer = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
     return lambda word: str(stemmer.stem(word, to_lowercase=False))

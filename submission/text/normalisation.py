@@ -13,7 +13,7 @@ import inflect
 from submission.paths import STOP_WORDS_FILE
 from submission.text.unicode import normalise_unicode
 
-# A pattern that starts with a character set is several times as fast; hence the lookbehinds.
+# Starting with a character set makes the pattern several times faster; hence the lookbehinds.
 URL = re.compile(r"[HhWw](?i:(?<=h)ttps?://|(?<=w)ww\.)\S+")
 DIGITS = re.compile(r"[0-9]+")
 APOSTROPHES = "'\u2018\u2019\u02bc\uff07"  # straight, typographic single quotes, modifier letter, full-width
@@ -22,15 +22,14 @@ NON_LETTERS = re.compile(r"[^a-z]+")
 INNER_APOSTROPHE = re.compile(rf"[{APOSTROPHES}](?<=\w.)(?=\w)")
 NUMBER_TOKEN = "<number>"  # replaces numbers that inflect cannot spell
 
-# Normalisation of a checkpoint's training texts: 1 without, 2 with Unicode normalisation.
-TextRule = Literal[1, 2]
+TextRule = Literal[1, 2]  # normalisation of a checkpoint's training texts: 2 with, 1 without Unicode normalisation
 LATEST_TEXT_RULE: TextRule = 2
 
 T = TypeVar("T")
 
 
 class _PunctuationTranslation(dict[int, str | int]):
-    """Table for str.translate that replaces punctuation and symbols, filled on first use of a character."""
+    """Lazily filled table for str.translate that replaces punctuation and symbols."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()
@@ -43,7 +42,7 @@ class _PunctuationTranslation(dict[int, str | int]):
 
 
 def _name_punctuation(character: str) -> str:
-    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants share the ASCII mark's name."""
+    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants get the name of their ASCII mark."""
     name = unicodedata.name(character.translate(_TYPOGRAPHIC_TO_ASCII), "symbol")
     return f" <{NON_LETTERS.sub('_', name.lower())}> "
 
@@ -55,30 +54,31 @@ _NAME_PUNCTUATION = _PunctuationTranslation(_name_punctuation)
 
 
 def normalise(text: str) -> str:
-    """Normalise a conclusion or topic title: lower-case, no punctuation, no stop words, no stemming.
+    """Normalise a conclusion or topic title: lower-cased, without punctuation and stop words, not stemmed.
 
-    Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols become spaces. If nothing remains
-    ("To be or not to be?"), the lower-cased text is returned.
+    Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols are replaced with spaces. If no term
+    remains ("To be or not to be?"), the lower-cased text is returned.
     """
     return _normalise_raw(normalise_unicode(text))
 
 
 def _normalise_raw(text: str) -> str:
-    """Normalise a text without Unicode normalisation."""
+    """Normalise a text as `normalise` does, but without Unicode normalisation."""
     lowered = text.lower()
     terms = [term for term in lowered.translate(_REMOVE_PUNCTUATION).split() if term not in load_stop_words()]
     return " ".join(terms or lowered.split())
 
 
 def tokenise_query(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
-    """Tokenise a query for the word networks: normalised, digits spelled out."""
+    """Tokenise a query for the word-based networks: normalised, with numbers spelled out."""
     return _spell_digits(_normalise_raw(text if text_rule == 1 else normalise_unicode(text))).split()
 
 
 def tokenise_premise(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
-    """Tokenise a premise for the word networks: no URLs, digits spelled out, punctuation as named tokens, repeats collapsed.
+    """Tokenise a premise for the word-based networks.
 
-    Apostrophes inside words are deleted as in queries, so "women's" is one term in both.
+    URLs are removed, numbers spelled out, punctuation marks replaced with named tokens, and repeated tokens collapsed.
+    Apostrophes inside words are deleted as in queries, so that "women's" is the same term in both.
     """
     text = text if text_rule == 1 else normalise_unicode(text)
     text = INNER_APOSTROPHE.sub("", remove_urls(text.lower()))
@@ -89,7 +89,7 @@ def tokenise_premise(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[
 def tokenise_prefix(text: str, max_tokens: int, tokenise: Callable[[str], list[T]]) -> list[T]:
     """Return the first `max_tokens` tokens of a text without tokenising all of a long text.
 
-    `tokenise` must return for a prefix that ends at whitespace a prefix of the whole text's tokens.
+    For a prefix of the text that ends at whitespace, `tokenise` must return a prefix of the tokens of the text.
     """
     size = 8 * max_tokens  # characters; about 6 per English token
     while blank := WHITESPACE.search(text, size):
@@ -101,14 +101,14 @@ def tokenise_prefix(text: str, max_tokens: int, tokenise: Callable[[str], list[T
 
 
 def remove_urls(text: str) -> str:
-    """Remove URLs, the only preprocessing for BERT networks."""
+    """Replace URLs with spaces, the only preprocessing for BERT networks."""
     return URL.sub(" ", text)
 
 
 @cache
 def load_stop_words() -> frozenset[str]:
-    """Load NLTK's English stop words of 2020 (179), without apostrophes as in normalised text."""
-    # Read directly: importing NLTK takes seconds, and its loader skips folders of another owner or writable by a group.
+    """Load NLTK's 179 English stop words of 2020, without apostrophes as in normalised text."""
+    # Read the file directly: importing NLTK takes seconds, and its loader skips directories with unusual owners or permissions.
     text = STOP_WORDS_FILE.read_text(encoding="utf-8")
     return frozenset(word.translate(_REMOVE_PUNCTUATION) for word in text.split())
 
@@ -121,6 +121,6 @@ def _spell_digits(text: str) -> str:
 def _spell_number(digits: str) -> str:
     try:
         words = _INFLECT.number_to_words(digits, andword="")
-    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # beyond inflect's or Python's limits
+    except (IndexError, ValueError, inflect.NumOutOfRangeError):  # number too large
         return NUMBER_TOKEN
     return str(words).replace("-", " ").replace(",", "")

@@ -1,4 +1,4 @@
-"""Split texts into passages of whole sentences and encode them as word pieces (Hollatz 2022, 3.2; Dai and Callan 2020)."""
+"""Split texts into passages of whole sentences and encode them as word pieces (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from submission.text.normalisation import remove_urls
 from submission.text.word_pieces import WordPieceReader, load_tokenizer
 
-SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind quadratic in whitespace
+SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind, matching takes quadratic time
 WORD = re.compile(r"\S+\s*")
 UNKNOWN_PIECE = "[UNK]"
 
@@ -24,9 +24,9 @@ class Passage:
     """Passage with its word pieces and its tokens (words and punctuation marks)."""
 
     text: str
-    piece_ids: list[int]  # truncated
-    words: list[str]  # lower-cased, joined from their word pieces; "" if unknown to the tokenizer
-    spans: list[tuple[int, int]]  # character spans in the text
+    piece_ids: list[int]  # truncated to the maximum number
+    words: list[str]  # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
+    spans: list[tuple[int, int]]  # character spans of the tokens in the text
     first_pieces: list[int]  # index of each token's first word piece
 
     def __len__(self) -> int:
@@ -35,26 +35,25 @@ class Passage:
 
 
 class PassageReader(WordPieceReader):
-    """Reader of passages."""
+    """Reader of passages with at most `max_words` words, truncated to `max_pieces` word pieces."""
 
     def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
-        """Create a reader of passages with at most `max_words` words, truncated to `max_pieces` word pieces."""
         super().__init__(tokenizer)
         self._max_words, self._max_pieces = max_words, max_pieces
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader from its file in a directory and a network's config."""
+        """Load a reader from its file in a directory and the config of a network."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:
-        """Split a raw text into passages, without URLs."""
+        """Split a raw text, without its URLs, into passages."""
         return [self.encode(passage) for passage in split_passages(remove_urls(text), self._max_words)]
 
     def encode(self, text: str) -> Passage:
         """Encode a text as one passage."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        # Each access to an attribute builds a new list.
+        # Store attributes: each access builds a new list.
         ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets
         words, spans, first_pieces = [], [], []
         for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
@@ -70,9 +69,9 @@ class PassageReader(WordPieceReader):
 
 
 def split_passages(text: str, max_words: int) -> list[str]:
-    """Split a text into passages of whole sentences with at most `max_words` words; longer sentences are split."""
+    """Split a text into passages of whole sentences with at most `max_words` words; overlong sentences are split."""
     passages: list[str] = []
-    passage_length = max_words  # of the last passage
+    passage_length = max_words  # number of words in the last passage
     for sentence, length in _split_sentences(text, max_words):
         if passage_length + length > max_words:
             passages.append("")
@@ -83,7 +82,7 @@ def split_passages(text: str, max_words: int) -> list[str]:
 
 
 def _split_sentences(text: str, max_words: int) -> Iterator[tuple[str, int]]:
-    """Yield sentences, or chunks of overlong ones, with their word counts."""
+    """Yield sentences, or chunks of overlong sentences, with their word counts."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
         words = WORD.findall(text[start:end])

@@ -1,4 +1,4 @@
-"""Split texts into surface tokens with their spans, for taggers with character inputs."""
+"""Split texts into surface tokens with character spans, for taggers with character inputs."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-from submission.text.token_ids import FIRST, PADDING_ID, UNKNOWN_ID
-from submission.text.vocabulary import Vocabulary
+from submission.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
-CHARACTER_ID_COUNT = len(ALPHABET) + FIRST  # with padding and unknown
+CHARACTER_ID_COUNT = len(ALPHABET) + FIRST_TERM_ID  # including padding and unknown
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _DIGIT = re.compile(r"[0-9]")
 _SENTENCE_ENDS = frozenset(".?!")
-_CHARACTER_IDS = {character: token_id for token_id, character in enumerate(ALPHABET, FIRST)}
+_CHARACTER_IDS = {character: token_id for token_id, character in enumerate(ALPHABET, FIRST_TERM_ID)}
 
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class SurfacePassage:
-    """Passage with its tokens, their spans and their ids."""
+    """Passage with its tokens, their character spans in the passage, and their ids."""
 
     text: str
     spans: Sequence[Span]
@@ -42,8 +41,7 @@ class SurfacePassage:
 class SurfaceReader:
     """Reader of passages of whole sentences with at most `max_tokens` tokens.
 
-    The vocabulary is lower-cased with digits as 0, so case and digits never make a token unknown; the character input preserves
-    both.
+    Tokens are looked up lower-cased and with digits replaced by 0; only the character inputs preserve case and digits.
     """
 
     file: ClassVar[str] = "vocabulary.txt"
@@ -53,7 +51,7 @@ class SurfaceReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> SurfaceReader:
-        """Load a reader from its file in a directory and a network's config."""
+        """Load a reader from its file in a directory and the config of a network."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def matches_vocabulary(self, size: int) -> bool:
@@ -63,7 +61,7 @@ class SurfaceReader:
         return self.vocabulary.to_text().encode()
 
     def split(self, text: str) -> list[SurfacePassage]:
-        """Split a text into passages; return [] for a text without tokens."""
+        """Split a text into passages; a text without tokens has none."""
         text_spans, passages = find_token_spans(text), []
         for slice_ in split_passages(text, text_spans, self._max_tokens):
             spans = text_spans[slice_]
@@ -81,9 +79,9 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Split tokens into slices of whole sentences with at most `max_tokens` tokens.
+    """Split tokens, given by their spans, into slices of whole sentences with at most `max_tokens` tokens.
 
-    A sentence ends with . ? or ! and whitespace. Overlong sentences are split at whitespace if possible.
+    A sentence ends with ".", "?" or "!" before whitespace. Overlong sentences are split at whitespace if possible.
     """
     slices, start = [], 0
     while start < len(spans):
@@ -103,12 +101,12 @@ def normalised_tokens(text: str) -> list[str]:
 
 
 def normalise_token(word: str) -> str:
-    """Return the vocabulary form of a token: lower-cased, digits as 0."""
+    """Return a token lower-cased and with digits replaced by 0."""
     return _DIGIT.sub("0", word.lower())
 
 
 def encode_characters(word: str) -> list[int]:
-    """Return a token's character ids, centred and padded to CHARACTERS_PER_TOKEN."""
+    """Return the character ids of a token, centred and padded to CHARACTERS_PER_TOKEN."""
     ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in word[:CHARACTERS_PER_TOKEN]]
     left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
     return [PADDING_ID] * left_padding + ids + [PADDING_ID] * (CHARACTERS_PER_TOKEN - len(ids) - left_padding)

@@ -1,4 +1,4 @@
-"""Convert texts to token ids, truncated to a network's input lengths."""
+"""Convert texts to token ids, truncated to the input lengths of a network."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 
 from submission.text import normalisation
 from submission.text.normalisation import LATEST_TEXT_RULE, TextRule, remove_urls, tokenise_prefix
-from submission.text.token_ids import InputUnit
-from submission.text.vocabulary import Vocabulary
+from submission.text.vocabulary import InputUnit, Vocabulary
 from submission.text.word_pieces import WordPieceReader, load_tokenizer
 
 
@@ -28,12 +27,12 @@ class MaxLengths:
 
 
 class Tokeniser(ABC):
-    """Converter of texts to ids, truncated to the checkpoint's lengths."""
+    """Converter of texts to token ids, truncated to `lengths`."""
 
     file: ClassVar[str]  # file in a checkpoint
     lengths: MaxLengths
-    premise_key: str  # cache key: tokenisers with equal keys return equal results of `tokenise_premise`
-    text_rule: TextRule = 1  # always 1 for word pieces
+    premise_key: str  # cache key: `tokenise_premise` is identical for tokenisers with equal keys
+    text_rule: TextRule = 1  # 1 for word pieces, which have their own Unicode normalisation
 
     @classmethod
     @abstractmethod
@@ -42,15 +41,15 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether its ids match an embedding table of this size."""
+        """Return whether the ids fit an embedding table of this size."""
 
     @abstractmethod
     def encode_query(self, text: str) -> list[int]:
-        """Return the ids of a raw conclusion or title."""
+        """Return the ids of a raw conclusion or topic title."""
 
     @abstractmethod
     def tokenise_premise(self, text: str) -> list[Any]:
-        """Return the tokens of a raw premise that the network reads: words, or word-piece ids."""
+        """Return the words or word-piece ids of a raw premise."""
 
     @abstractmethod
     def to_ids(self, tokens: list[Any]) -> list[int]:
@@ -58,23 +57,23 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def to_tokens(self, ids: list[int]) -> list[str]:
-        """Return the words or word pieces of ids."""
+        """Convert ids to words or word pieces."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
-        """Return the content of its file."""
+        """Return the content of the tokeniser's file."""
 
     def encode_premise(self, text: str) -> list[int]:
         """Return the ids of a raw premise."""
         return self.to_ids(self.tokenise_premise(text))
 
     def to_config(self) -> dict[str, Any]:
-        """Return its entries of a checkpoint's config.json."""
+        """Return the tokeniser's entries in a checkpoint's config.json."""
         return {"lengths": asdict(self.lengths)}
 
 
 class WordTokeniser(Tokeniser):
-    """Tokeniser of the word networks."""
+    """Tokeniser of the word-based networks."""
 
     file = "vocabulary.txt"
 
@@ -87,7 +86,7 @@ class WordTokeniser(Tokeniser):
         return cls(Vocabulary.load(directory / cls.file), lengths, rule)
 
     def to_config(self) -> dict[str, Any]:
-        """Return its config entries; text rule 1 has no entry."""
+        """Return the tokeniser's entries in a checkpoint's config.json; text rule 1 has none."""
         return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
     def matches_vocabulary(self, size: int) -> bool:
@@ -97,7 +96,7 @@ class WordTokeniser(Tokeniser):
         return self.vocabulary.lookup(normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query])
 
     def tokenise_premise(self, text: str) -> list[str]:
-        """Return the words of a premise, interned to save memory."""
+        """Return the words of a raw premise, interned to save memory."""
         tokenise = partial(normalisation.tokenise_premise, text_rule=self.text_rule)
         return [sys.intern(word) for word in tokenise_prefix(text, self.lengths.premise, tokenise)]
 
@@ -112,7 +111,7 @@ class WordTokeniser(Tokeniser):
 
 
 class WordPieceTokeniser(WordPieceReader, Tokeniser):
-    """Tokeniser of the BERT networks; it normalises Unicode itself, so that text rules do not apply."""
+    """Tokeniser of the BERT networks; text rules do not apply, since it normalises Unicode itself."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
         super().__init__(tokenizer)

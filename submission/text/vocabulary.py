@@ -1,34 +1,38 @@
-"""Map terms to ids: 0 padding, 1 unknown, terms from 2."""
+"""Vocabularies: terms and their ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
+from typing import Literal
 
-from submission.text.token_ids import FIRST, UNKNOWN_ID
+PADDING_ID, UNKNOWN_ID = 0, 1
+FIRST_TERM_ID = 2  # id of a vocabulary's first term
+
+InputUnit = Literal["words", "pieces"]  # units that a network reads
 
 
 class Vocabulary:
-    """Ordered list of distinct terms; the term at index i has id i + 2."""
+    """Ordered list of distinct terms; the term at index i has id i + FIRST_TERM_ID."""
 
     def __init__(self, terms: Iterable[str]) -> None:
         self.terms = tuple(terms)
-        self._ids = {term: token_id for token_id, term in enumerate(self.terms, FIRST)}
+        self._ids = {term: token_id for token_id, term in enumerate(self.terms, FIRST_TERM_ID)}
         if len(self._ids) != len(self.terms) or any(term.split() != [term] for term in self.terms):
             raise ValueError("vocabulary terms must be distinct and must not contain whitespace")
 
     def __len__(self) -> int:
-        """Return the number of ids including padding and unknown: the rows of an embedding table."""
-        return len(self.terms) + FIRST
+        """Return the number of ids, including padding and unknown: the rows of an embedding table."""
+        return len(self.terms) + FIRST_TERM_ID
 
     def lookup(self, words: Iterable[str]) -> list[int]:
-        """Return the ids of words, UNKNOWN_ID for words not in the vocabulary."""
+        """Return the ids of words; UNKNOWN_ID for words not in the vocabulary."""
         return list(map(self._ids.get, words, repeat(UNKNOWN_ID)))
 
     def term(self, token_id: int) -> str:
-        """Return the term of an id, or (unknown)."""
-        return self.terms[token_id - FIRST] if token_id >= FIRST else "(unknown)"
+        """Return the term of an id; "(unknown)" for padding and unknown."""
+        return self.terms[token_id - FIRST_TERM_ID] if token_id >= FIRST_TERM_ID else "(unknown)"
 
     def to_text(self) -> str:
         """Return the terms, one per line, in id order."""
@@ -36,5 +40,5 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Load a vocabulary from a text file; raise ValueError if terms are repeated or contain whitespace."""
+        """Load a vocabulary from a text file with one term per line."""
         return cls(path.read_text(encoding="utf-8").split("\n")[:-1])

@@ -1,4 +1,4 @@
-"""Wrap BERT's tokenizer and store it in checkpoints."""
+"""Split texts into BERT's word pieces."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tokenizers import Tokenizer
 
 
 class WordPieceReader:
-    """Base of readers that split texts into word pieces, without special tokens, which the networks add.
+    """Base class of readers that split texts into word pieces, without special tokens, which the networks add.
 
-    `[SEP]` or `[MASK]` in a text is tokenised as ordinary text.
+    "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
     """
 
     file: ClassVar[str] = "tokenizer.json"
@@ -23,7 +23,7 @@ class WordPieceReader:
         tokenizer.encode_special_tokens = True
 
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether an embedding table of this size has rows for all word pieces; it may be padded."""
+        """Return whether an embedding table of this size, possibly padded, has rows for all word pieces."""
         return size >= self._tokenizer.get_vocab_size()
 
     def to_bytes(self) -> bytes:
@@ -31,9 +31,9 @@ class WordPieceReader:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Load a tokenizer from tokenizer.json; raise ValueError if it is invalid."""
+    """Load a tokenizer from tokenizer.json."""
     text = (directory / WordPieceReader.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
-    except Exception as error:  # tokenizers has no error class
+    except Exception as error:  # tokenizers raises no specific error class
         raise ValueError(f"{WordPieceReader.file}: {error}") from None

@@ -15,8 +15,7 @@ from submission.inference.batching import PaddedTexts
 from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.artifact_store import ArtifactStore
-from submission.text.token_ids import UNKNOWN_ID
-from submission.text.vocabulary import Vocabulary
+from submission.text.vocabulary import UNKNOWN_ID, Vocabulary
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 from training.data.pair_tables import TrainingPairs, ValidationQueries

@@ -24,8 +24,8 @@ from submission.models.rankers.knrm import KNRM
 from submission.storage.locks import lock_directory
 from submission.text.normalisation import tokenise_premise
 from submission.text.surface_tokens import normalised_tokens
-from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
 from submission.text.tokenisers import WordTokeniser
+from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, read_files
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log
 from training import tasks

@@ -202,7 +202,7 @@ GRADES = {
         "1 Q0 a b 1 2.0 t\n", messages=("run.txt, line 1: 7 fields; expected 6", "docno 'a b' contains spaces"), **REJECTED
     ),
     "several faults": Case(
-        "1 Q0 a 1 x t\n1 Q0 b 2 y t\n", messages=("(1 more invalid lines; `check --run` lists",), **REJECTED
+        "1 Q0 a 1 x t\n1 Q0 b 2 y t\n", messages=("(and 1 other invalid line; `check --run` lists all)",), **REJECTED
     ),
 }
 COMMENTS = {

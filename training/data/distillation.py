@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from submission.data.args_me import find_corpus_files
-from submission.data.dataset import Dataset, raise_first
+from submission.data.dataset import Dataset
+from submission.data.input_files import raise_first
 from submission.data.topics import read_topics
 from submission.errors import InputError
 from submission.storage.artifact_store import MANIFEST, ArtifactStore, Manifest, read_manifest

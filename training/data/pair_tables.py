@@ -9,8 +9,8 @@ import numpy as np
 
 from submission.inference.batching import PaddedTexts
 from submission.text.normalisation import tokenise_query
-from submission.text.token_ids import InputUnit
 from submission.text.tokenisers import Tokeniser
+from submission.text.vocabulary import InputUnit
 from training.data.split import CANDIDATES_PER_QUERY
 from training.data.work_directory import hard_negatives_file, iter_rows
 

@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.collection import select_collection, validate_collection
-from submission.data.dataset import raise_first
+from submission.data.input_files import raise_first
 from submission.progress import track
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from submission.text.normalisation import normalise, remove_urls, tokenise_premise
-from submission.text.token_ids import InputUnit
+from submission.text.vocabulary import InputUnit
 from training.data.corpus_statistics import write_statistics
 from training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from training.data.seeds import RandomStream, random_generator

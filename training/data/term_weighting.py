@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.collection import select_collection, validate_collection
-from submission.data.dataset import raise_first
+from submission.data.input_files import raise_first
 from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError

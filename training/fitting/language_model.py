@@ -23,7 +23,7 @@ from submission.inference.enricher_checkpoint import PROBE_TEXTS
 from submission.inference.probe import TOLERANCE
 from submission.models.enrichers.targer import TARGER
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
-from submission.text.token_ids import FIRST, UNKNOWN_ID
+from submission.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
 
 TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # layers copied into a tagger
 
@@ -73,7 +73,7 @@ class LanguageModel(TARGER):
     def scores(self, predicted: Tensor) -> Tensor:
         """Score all words (M, V) for predicted vectors (M, E); padding and unknown get -inf."""
         scores = predicted @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
-        scores[:, :FIRST] = -torch.inf
+        scores[:, :FIRST_TERM_ID] = -torch.inf
         return scores
 
 

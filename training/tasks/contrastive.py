@@ -19,7 +19,7 @@ from torch.nn import functional
 from submission.inference.batching import PaddedTexts
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.ranker import LatentRanker, Ranker
-from submission.text.token_ids import UNKNOWN_ID
+from submission.text.vocabulary import UNKNOWN_ID
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve

@@ -15,7 +15,7 @@ from torch import Tensor
 from submission.errors import InputError
 from submission.inference.batching import batch_by_length
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
-from submission.text.token_ids import UNKNOWN_ID
+from submission.text.vocabulary import UNKNOWN_ID
 from training.data.split import hold_out
 from training.data.word_vectors import VectorMethod, VectorSettings
 from training.data.work_directory import read_table_record

@@ -24,7 +24,7 @@ from submission.models.layers import gather_positions, run_bidirectional
 from submission.models.padding import pad
 from submission.text.surface_tokens import CHARACTER_ID_COUNT, CHARACTERS_PER_TOKEN, SurfacePassage, SurfaceReader
 from submission.text.surface_tokens import encode_characters as get_character_ids
-from submission.text.token_ids import PADDING_ID
+from submission.text.vocabulary import PADDING_ID
 
 # Components whose tokens are indexed; MC: an essay's major claim
 INDEXED_COMPONENTS = {"P": "premise", "C": "claim", "MC": "claim"}

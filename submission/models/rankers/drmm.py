@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from submission.models.layers import VOCABULARY_BATCH, FrozenEmbedding, compute_bins, cosine, get_known_mask, log_histogram
 from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker, find_top_positions
-from submission.text.token_ids import PADDING_ID, UNKNOWN_ID
+from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
 SIMILARITY_RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "≥ 0.5"), (0.3, 0.5, "≥ 0.3"), (0, 0.3, "≥ 0"), (-1.1, 0, "< 0"))
 

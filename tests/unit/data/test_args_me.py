@@ -98,7 +98,7 @@ def test_equal_duplicates_are_dropped_and_logged(tmp_path: Path, caplog: pytest.
     (tmp_path / "idebate.json").write_text(corpus(make_argument("a"), make_argument("b")))
     rows = write_and_load(tmp_path, corpus(make_argument("a"), make_argument("c")), "debateorg.json")
     assert [row["docno"] for row in rows] == ["a", "c", "b"]
-    assert "dropped 1 arguments repeated with the same text" in caplog.text
+    assert "dropped 1 duplicate argument (same id and text)" in caplog.text
 
 
 def test_conflicting_duplicates_name_id_and_files(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_batches_report_issues_like_one_read(
 ) -> None:
     repeated = make_input(arguments=[*ARGUMENTS, ARGUMENTS[0]], name="repeated")
     assert query_all(repeated, tmp_path / "work")["size"] == 4
-    assert "dropped 1 arguments repeated with the same text" in caplog.text
+    assert "dropped 1 duplicate argument (same id and text)" in caplog.text
     for index, invalid in enumerate([make_argument("b", "golf"), make_argument("b b"), {"id": "b"}]):
         directory = make_input(arguments=[*ARGUMENTS, invalid], name=f"invalid-{index}")
         _, [issue, *_] = Dataset(directory).reader.read_documents()

@@ -236,7 +236,7 @@ INVALID: dict[str, tuple[dict[str, str], str]] = {  # files, part of the message
     ),
     "documents with Touché's topics": (
         {"topics_xml": TOPICS.format(1), "corpus_jsonl": DOCUMENTS},
-        "corpus.jsonl(.gz) is TIREx format and needs queries.jsonl",
+        "corpus.jsonl(.gz) in TIREx format requires queries.jsonl",
     ),
     "two ids": (
         tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'),

@@ -121,7 +121,7 @@ def test_valid_key_of_each_file(tmp_path: Path, caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.WARNING)
     ArtifactStore(tmp_path, {}).write("x", "1", "first")
     store = ArtifactStore(tmp_path, {})
-    assert (store.valid_key("x"), store.valid_key("y"), "x" in store, "y" in store) == ("first", None, True, False)
+    assert (store.get_valid_key("x"), store.get_valid_key("y"), "x" in store, "y" in store) == ("first", None, True, False)
     assert not caplog.text
 
 
