@@ -1,4 +1,4 @@
-"""BERT networks from an encoder's folder to a run, with a tiny encoder and no network."""
+"""Test BERT networks from encoder to run, with a tiny encoder and without internet access."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ premise = 30
 name = "tiny"
 frozen_layers = {frozen}
 learning_rate = 0.001
-{more}
+{encoder_keys}
 [training]
 epochs = 1
 max_steps = {steps}
@@ -45,22 +45,20 @@ SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermedi
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
-    """Train a network by a short recipe and return its checkpoint."""
+    """Return a function that trains a network with a short recipe and returns its checkpoint."""
 
-    def run(ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> Path:
-        assert (
-            main(["fit", write_recipe(tmp_path, ranker, frozen, more, steps), "--work-dir", str(work_dir), "--device", "cpu"])
-            == 0
-        )
+    def run(ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> Path:
+        recipe = write_recipe(tmp_path, ranker, frozen, encoder_keys, steps)
+        assert main(["fit", recipe, "--work", str(work_dir), "--device", "cpu"]) == 0
         return work_dir / "checkpoints" / ranker
 
     return run
 
 
-def write_recipe(directory: Path, ranker: str, frozen: int = -1, more: str = "", steps: int = 8) -> str:
-    """Write a recipe with additional encoder keys."""
+def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> str:
+    """Write a recipe; `encoder_keys` are further lines of its [encoder] table."""
     file = directory / f"{ranker}.toml"
-    file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, more=more, steps=steps))
+    file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, steps=steps))
     return str(file)
 
 
@@ -68,28 +66,28 @@ def write_recipe(directory: Path, ranker: str, frozen: int = -1, more: str = "",
 def test_fit_and_rank_in_both_precisions_with_separate_caches(
     ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # elsewhere it is slow, and right
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # other CPUs compute the same, slowly
     source, checkpoint = make_input(), fit(ranker)
     names = {file.name for file in checkpoint.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
     flags = ["-i", str(source), "--checkpoints", str(checkpoint.parent), "--system", ranker, "--device", "cpu"]
 
-    def scores(output: str, *more: str) -> dict[tuple[str, str], float]:
-        assert submission(["rank", *flags, "-o", str(tmp_path / output), *more]) == 0
+    def scores(output: str, *extra: str) -> dict[tuple[str, str], float]:
+        assert submission(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
         return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
 
-    work = ("--cache-dir", str(tmp_path / "kept"))
+    work = ("--work", str(tmp_path / "cache"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
-    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # so few conclusions are all near
+    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # SBERT retrieves all of so few conclusions
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
     assert full.keys() == half.keys()
     assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02 * max(1, *map(abs, full.values()))
-    assert half == scores("half alone", "--precision", "bfloat16")
+    assert half == scores("half uncached", "--precision", "bfloat16")
     assert submission(["rank", *flags, "-o", str(tmp_path / "full"), "--precision", "bfloat16"]) == OutputError.exit_code
 
 
 def test_half_precision_training_saves_float32(fit: Callable[..., Path]) -> None:
-    load_checkpoint(fit("vanilla_bert", more="bfloat16 = true"))
+    load_checkpoint(fit("vanilla_bert", encoder_keys="bfloat16 = true"))
 
 
 def test_bert_training_resumes_with_the_same_random_stream(
@@ -104,12 +102,12 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[.
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
     assert stored["linear.weight"].dtype == torch.float32
-    opened = load_checkpoint(checkpoint).network.state_dict()
-    first = PretrainedEncoder(encoder.name).load_encoder_weights()
-    same = {name for name, tensor in first.items() if torch.equal(tensor, opened[name])}
-    assert {name for name in first if "embeddings" in name or "layer.0." in name} <= same
+    weights = load_checkpoint(checkpoint).network.state_dict()
+    pretrained = PretrainedEncoder(encoder.name).load_encoder_weights()
+    same = {name for name, tensor in pretrained.items() if torch.equal(tensor, weights[name])}
+    assert {name for name in pretrained if "embeddings" in name or "layer.0." in name} <= same
     changed = "encoder.bert.encoder.layer.1.output.dense.weight"
-    assert (opened[changed] - first[changed]).abs().max() > 1e-3
+    assert (weights[changed] - pretrained[changed]).abs().max() > 1e-3
     tensors = safetensors.torch.load_file(encoder / "model.safetensors")
     safetensors.torch.save_file({name: tensor + 1 for name, tensor in tensors.items()}, encoder / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"trained with the encoder .* install the pinned version"):
@@ -123,7 +121,7 @@ def test_frozen_layers_have_no_dropout() -> None:
     assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
 
 
-def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
+def test_frozen_encoder_needs_no_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
     file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
     fit, text = ["fit", str(file), "--work-dir", str(work_dir), "--device", "cpu"], file.read_text()
     assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
@@ -131,10 +129,8 @@ def test_pretrained_encoder_without_training(work_dir: Path, tmp_path: Path, enc
     assert main(fit) == 0
     checkpoint = work_dir / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
-    opened = load_checkpoint(checkpoint).network.state_dict()
-    assert all(
-        torch.equal(opened[name], tensor) for name, tensor in PretrainedEncoder(encoder.name).load_encoder_weights().items()
-    )
+    weights, pretrained = load_checkpoint(checkpoint).network.state_dict(), PretrainedEncoder(encoder.name)
+    assert all(torch.equal(weights[name], tensor) for name, tensor in pretrained.load_encoder_weights().items())
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["encoder cosine"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
@@ -146,11 +142,11 @@ def test_cedr_initialises_from_a_trained_encoder(
     fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     start = load_checkpoint(fit("vanilla_bert"))
-    provenance = json.loads((fit("cedr_knrm", more='init_from = "vanilla_bert"') / "provenance.json").read_text())
+    provenance = json.loads((fit("cedr_knrm", encoder_keys='init_from = "vanilla_bert"') / "provenance.json").read_text())
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
-    recipe = write_recipe(tmp_path, "cedr_knrm", more='init_from = "knrm"')
-    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work-dir", work_dir)
+    recipe = write_recipe(tmp_path, "cedr_knrm", encoder_keys='init_from = "knrm"')
+    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
 
 
 def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:

@@ -1,4 +1,4 @@
-"""From tagged documents to a run: train a tagger, reduce a collection to its components, search it."""
+"""Test a tagger from tagged documents to a run: training, reduction of a collection to components, search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.initialisation import build_network
-from training.fitting.language_model import LANGUAGE_MODEL_FORMAT as LANGUAGE_MODELS
+from training.fitting.language_model import LANGUAGE_MODEL_FORMAT
 from training.studies.document_lengths import COLUMNS
 from training.tasks import load_recipe
 
@@ -70,12 +70,12 @@ micro_batch_size = 2
 
 @pytest.fixture(scope="module")
 def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare a working directory with tagged documents and vectors, and a recipe."""
+    """Prepare tagged documents and word vectors, write the recipes, and train the language model."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
-    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work-dir", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]
-    assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
+    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
     (directory / "words.toml").write_text(LANGUAGE)
     assert main(["fit", str(directory / "words.toml"), "--work-dir", str(work), "--device", "cpu"]) == 0
@@ -83,21 +83,21 @@ def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def work(tables: Path, tmp_path: Path) -> Path:
-    """Copy for tests that modify it."""
+def work_dir(tables: Path, tmp_path: Path) -> Path:
+    """Copy the prepared working directory and the recipe, for tests that modify them."""
     shutil.copy(tables.parent / "mine.toml", tmp_path)
     return Path(shutil.copytree(tables, tmp_path / "work"))
 
 
-def fit(work: Path, *flags: str) -> int:
-    return main(["fit", str(work.parent / "mine.toml"), "--work-dir", str(work), "--device", "cpu", *flags])
+def fit(work: Path) -> int:
+    return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu"])
 
 
 def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert fit(work_dir) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
-    assert metrics["documents"] == 16  # a fifth of either forty
+    assert metrics["documents"] == 16  # a fifth of each data set's forty
     assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"] / 4
     assert metrics["validation"]["F1"] > 90
@@ -106,7 +106,7 @@ def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert 50 < metrics["most frequent tag per word"]["accuracy"] < 80
     assert "The enricher `targer`, trained with `python -m training fit mine`" in card
     assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
-    assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Source files" in card
+    assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of the source files" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
     assert provenance["vectors"]["surface_method"] == "word2vec"
@@ -115,14 +115,14 @@ def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
     assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
-    opened = load_enricher(checkpoint)
-    assert isinstance(opened.network, TARGER)
-    assert opened.network.config.tags[:3] == ("O", "B-P", "I-P")
-    assert len(opened.network.config.tags) == 13
-    assert opened.network.get_vocabulary_size() == 42
-    [words] = opened.network.annotate(opened.tokeniser.split("pa Because pb pc . so pd ."))
+    enricher = load_enricher(checkpoint)
+    assert isinstance(enricher.network, TARGER)
+    assert enricher.network.config.tags[:3] == ("O", "B-P", "I-P")
+    assert len(enricher.network.config.tags) == 13
+    assert enricher.network.get_vocabulary_size() == 42
+    [words] = enricher.network.annotate(enricher.tokeniser.split("pa Because pb pc . so pd ."))
     assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
-    assert opened.network.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
+    assert enricher.network.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
 def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
@@ -132,14 +132,14 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
     assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["both"])["epoch"]
     assert "The language model of the enricher `targer`, trained with `python -m training fit words`" in card
-    assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Source files" in card
+    assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Hashes of the source files" in card
     assert count_colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
     recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
-    alone = replace(recipe, task=replace(recipe.task, init_from=""))
+    untransferred = replace(recipe, task=replace(recipe.task, init_from=""))
     pretrained, random_weights = (
-        build_network(spec, vectors, tables / "checkpoints").network.state_dict() for spec in (recipe, alone)
+        build_network(spec, vectors, tables / "checkpoints").network.state_dict() for spec in (recipe, untransferred)
     )
-    learned = load_network(checkpoint, LANGUAGE_MODELS)[0].state_dict()
+    learned = load_network(checkpoint, LANGUAGE_MODEL_FORMAT)[0].state_dict()
     same = {name for name in pretrained if name in learned and torch.equal(pretrained[name], learned[name])}
     assert same == {name for name in pretrained if not name.startswith(("emission.", "crf."))}
     reset = {name for name in pretrained if torch.equal(pretrained[name], random_weights[name])}
@@ -148,7 +148,7 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
 
 def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
     (work_dir.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
-    assert assert_resumes(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # 20 steps are an epoch
+    assert assert_resumes(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # an epoch is 20 steps
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Call
         (
             ("[tagging]", '[language_model]\nvectors = "word2vec"\n[tagging]'),
             2,
-            "a recipe has at most one task table; remove the others",
+            "a recipe has at most one task table; remove all but one",
         ),
         (("[tagging]", "[encoder]\nfrozen_layers = 3\n[tagging]"), 2, "targer has no pretrained encoder; remove [encoder]"),
         (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin applies to [pairs] only"),
@@ -195,21 +195,14 @@ def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails
     assert_fails(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
 
 
-def always(checkpoints: Path, tag: str) -> None:
-    """Force one tag for all words."""
-    opened = load_enricher(checkpoints / "targer_essays")
-    assert isinstance(opened.network, TARGER)
+def force_tag(checkpoints: Path, tag: str) -> None:
+    """Make a tagger assign one tag to all words."""
+    enricher, provenance = load_enricher(checkpoints / "targer_essays"), {"training_data": {"input": {}}}
+    network = enricher.network
+    assert isinstance(network, TARGER)
     with torch.no_grad():
-        opened.network.emission.bias[1 + opened.network.config.tags.index(tag)] += 1e4
-    save_network(
-        checkpoints / "targer_essays",
-        ENRICHER_FORMAT,
-        opened.network,
-        opened.tokeniser,
-        {},
-        {"training_data": {"input": {}}},
-        "# test\n",
-    )
+        network.emission.bias[1 + network.config.tags.index(tag)] += 1e4
+    save_network(checkpoints / "targer_essays", ENRICHER_FORMAT, network, enricher.tokeniser, {}, provenance, "# test\n")
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage
@@ -223,24 +216,24 @@ def test_index_contains_only_kept_components(
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    filtered = STAGE.index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
-    always(checkpoints_copy, "I-P")
+    filtered = STAGE.load_index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
+    force_tag(checkpoints_copy, "I-P")
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.index(execution)
+    plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.load_index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
-        for ours, theirs in zip(reduced.by_document.row(row), plain.by_document.row(row), strict=True):
-            assert ours.tolist() == theirs.tolist()
+        for actual, expected in zip(reduced.by_document.row(row), plain.by_document.row(row), strict=True):
+            assert actual.tolist() == expected.tolist()
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
     assert 0 < filtered.tokens < plain.tokens
     assert len(filtered.lengths) == len(plain.lengths) == 575
     write_targer(checkpoints_copy, "targer_essays")
-    always(checkpoints_copy, "O")  # an argument of which nothing is kept stays, and is never found
+    force_tag(checkpoints_copy, "O")  # empty arguments stay in the index and are never retrieved
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    nothing = STAGE.index(execution)
-    assert (len(nothing.lengths), nothing.tokens, nothing.terms) == (575, 0, [])
+    empty = STAGE.load_index(execution)
+    assert (len(empty.lengths), empty.tokens, empty.terms) == (575, 0, [])
     assert len(execution.get_ranking(STAGE)) == 0
     assert "topic 1" in caplog.text
     assert STAGE.score(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
@@ -249,32 +242,22 @@ def test_index_contains_only_kept_components(
 def test_explain_colours_claims_and_premises_on_a_terminal(
     corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, capsys: Capture
 ) -> None:
-    flags = [
-        "-i",
-        str(corpus_with_topics),
-        "--checkpoints",
-        str(all_checkpoints_dir),
-        "--device",
-        "cpu",
-        "--system",
-        "targer_dirichlet",
-    ]
-    assert submission(["explain", *flags, "--qid", "1", "--docno", "a0-0"]) == 0
+    flags = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    assert submission(["explain", *flags, "--system", "targer_dirichlet", "--topic", "1", "--document", "a0-0"]) == 0
     out = capsys.readouterr().out
     [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
     assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
-    opened = load_enricher(all_checkpoints_dir / "targer_essays")
-    tagged = [word for passage in opened.tokeniser.split(text) for word in opened.network.annotate([passage])[0]]
+    enricher = load_enricher(all_checkpoints_dir / "targer_essays")
+    tagged = [word for passage in enricher.tokeniser.split(text) for word in enricher.network.annotate([passage])[0]]
     for part in ("claim", "premise"):
         marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
-        assert marked == [word.surface for word in tagged if opened.network.get_component_type(word) == part]
+        assert marked == [word.surface for word in tagged if enricher.network.get_component_type(word) == part]
         assert marked
     assert "\x1b" not in out
-    coloured = explain(
-        SYSTEMS["targer_dirichlet"], "a0-0", make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1"), True
-    )
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+    coloured = explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, True)
     assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") in out
     assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
 
@@ -283,29 +266,21 @@ def test_document_lengths_count_kept_components(
     corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: MakeExecution, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)
-    flags = [
-        "-i",
-        str(corpus_with_topics),
-        "--work-dir",
-        str(tmp_path / "lengths"),
-        "--checkpoints",
-        str(checkpoints_copy),
-        "--device",
-        "cpu",
-    ]
-    command = ["study", "lengths", "targer_essays", "targer_webd", *flags, "-o", str(tmp_path / "lengths.csv")]
+    paths = ["-i", corpus_with_topics, "--work", tmp_path / "lengths", "--checkpoints", checkpoints_copy]
+    flags = [*map(str, paths), "--device", "cpu", "-o", str(tmp_path / "lengths.csv")]
+    command = ["study", "lengths", "targer_essays", "targer_webd", *flags]
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
-    assert table.loc["args.me", "thesis mean"] == 317
-    assert table.loc["targer_essays", "thesis median"] == 71
+    assert table.loc["args.me", "published_mean"] == 317
+    assert table.loc["targer_essays", "published_median"] == 71
     documents = make_execution(corpus_with_topics).documents
     documents = documents.read_texts(documents.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:
-        opened = load_enricher(checkpoints_copy / name)
-        sizes = np.array([sum(enrich_texts([text], opened, torch.device("cpu"))[0].values()) for text in texts])
+        enricher = load_enricher(checkpoints_copy / name)
+        sizes = np.array([sum(enrich_texts([text], enricher, torch.device("cpu"))[0].values()) for text in texts])
         expected = [sizes.max(), sizes.min(), sizes.mean(), np.median(sizes), sizes.std(), 100 * (sizes == 0).mean()]
         assert table.loc[name, [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
         assert 0 < sizes.mean() < table.loc["args.me", "mean"]

@@ -1,4 +1,4 @@
-"""`fit` by two processes of torchrun: the losses of one, killed and resumed; and all recipes by one command."""
+"""Test `fit` in two torchrun processes, killed and resumed, and `fit --all`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ micro_batch_size = 8
 validation_queries = 3
 """,
 }
-# So that torchrun finds the tiny encoder too; 20 pictures of the learning curve take longer than all the rest.
+# Makes the tiny encoder known to torchrun's processes, and skips plotting, which would take most of the time.
 SCRIPT = """import sys
 from pathlib import Path
 from submission.inference import pretrained
@@ -68,15 +68,15 @@ sys.exit(main(sys.argv[2:]))
 
 @pytest.fixture
 def encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a tiny BERT without dropout."""
+    """Write a tiny BERT without dropout."""
     monkeypatch.setattr(pretrained, "ENCODER_DIR", tmp_path / "encoders")
-    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return write_encoder(tmp_path / "encoders" / "tiny", **none, initializer_range=0.2).parent
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return write_encoder(tmp_path / "encoders" / "tiny", **no_dropout, initializer_range=0.2).parent
 
 
 @pytest.fixture
 def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The arguments that train by a recipe of 20 steps, each of which is validated, in a working directory of its own."""
+    """Return a command that trains for 20 steps, each with validation, in a copy of the working directory."""
 
     def arguments(ranker: str, directory: str, dropout: float = 0.0) -> list[str]:
         text = RECIPES[ranker].replace("dropout = 0.0", f"dropout = {dropout}")
@@ -89,8 +89,8 @@ def fit(work_dir: Path, encoders: Path, tmp_path: Path, monkeypatch: pytest.Monk
     return arguments
 
 
-def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Two processes, started by torchrun."""
+def start_torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """Start two training processes with torchrun."""
     script = [str(folder / "script.py"), str(folder / "encoders")]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -99,15 +99,15 @@ def torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def finished(process: subprocess.Popen[str]) -> str:
-    """What it said."""
+def wait_for_success(process: subprocess.Popen[str]) -> str:
+    """Wait for a process to succeed and return its standard error."""
     stderr = process.communicate()[1]
     assert process.returncode == 0, stderr
     return stderr
 
 
-def rows(directory: Path) -> list[dict[str, float]]:
-    """The log, as far as it is written."""
+def read_log(directory: Path) -> list[dict[str, float]]:
+    """Read the rows of the training log, if it exists."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
@@ -115,9 +115,9 @@ def rows(directory: Path) -> list[dict[str, float]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("ranker", RECIPES)
 def test_two_processes_equal_one_process(ranker: str, fit: Command, tmp_path: Path) -> None:
-    process = torchrun(fit(ranker, "two"), tmp_path)
+    process = start_torchrun(fit(ranker, "two"), tmp_path)
     assert main(fit(ranker, "one")) == 0
-    stderr, single, pair = finished(process), rows(tmp_path / "one"), rows(tmp_path / "two")
+    stderr, single, pair = wait_for_success(process), read_log(tmp_path / "one"), read_log(tmp_path / "two")
     assert [row["step"] for row in pair] == [row["step"] for row in single] == list(range(1, STEPS + 1))
     assert max(abs(a["loss"] - b["loss"]) for a, b in zip(single, pair, strict=True)) <= 1e-5
     assert len({row["loss"] for row in single}) > STEPS / 2
@@ -129,18 +129,18 @@ def test_two_processes_equal_one_process(ranker: str, fit: Command, tmp_path: Pa
 
 @pytest.mark.slow
 def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path: Path) -> None:
-    finished(torchrun(fit("knrm", "whole", dropout=0.2), tmp_path))
+    wait_for_success(start_torchrun(fit("knrm", "whole", dropout=0.2), tmp_path))
     arguments = fit("knrm", "killed", dropout=0.2)
-    process, until = torchrun(arguments, tmp_path), time.monotonic() + 120
-    while len(rows(tmp_path / "killed")) < 5 and time.monotonic() < until:
+    process, deadline = start_torchrun(arguments, tmp_path), time.monotonic() + 120
+    while len(read_log(tmp_path / "killed")) < 5 and time.monotonic() < deadline:
         time.sleep(0.01)
-    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each has a session of its own
+    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each process has its own session
         child.kill()
     process.communicate()
-    assert 5 <= len(rows(tmp_path / "killed")) < STEPS
-    assert "Resuming at step" in finished(torchrun(arguments, tmp_path))
-    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
-    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+    assert 5 <= len(read_log(tmp_path / "killed")) < STEPS
+    assert "Resuming at step" in wait_for_success(start_torchrun(arguments, tmp_path))
+    assert file_contents(tmp_path / "killed" / "checkpoints") == file_contents(tmp_path / "whole" / "checkpoints")
+    assert read_log(tmp_path / "killed") == read_log(tmp_path / "whole")
 
 
 def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
@@ -150,11 +150,11 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
-        assert main(["prepare", "vectors", "--work-dir", str(work)]) == 5  # what others read stays as it is
+        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # other processes read the vectors
         assert main(arguments) == 0
 
 
-# Instead of Python: says which recipe it was given, its flags and GPU, when it began and ended; drmm fails.
+# Replaces Python: logs the start (with recipe, GPU and flags) and end of a job; drmm fails.
 JOB = """#!/bin/bash
 echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
 [ "$4" != drmm ] || { echo "error: dead" >&2; exit 7; }
@@ -163,7 +163,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 @pytest.fixture
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """What the jobs said."""
+    """Replace Python by `JOB`; return a function that reads the lines it logged."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -179,14 +179,14 @@ def test_fit_all_runs_one_recipe_per_gpu(
     names = ["gru", "knrm", "vanilla_bert", "cedr_knrm"]
     fit_all.fit_all({name: load_recipe(name) for name in names}, ["--restart"], work_dir, None, 2)
     lines = job_log()
-    assert [line.split()[1] for line in lines if line.startswith("end")] != []
+    assert {line.split()[1] for line in lines if line.startswith("end")} == {*names}
     assert {line.split()[2] for line in lines if line.startswith("begin")} == {"3", "5"}
     assert lines.index("end vanilla_bert") < next(n for n, line in enumerate(lines) if line.startswith("begin cedr_knrm"))
-    assert {tuple(line.split()[:2]) for line in lines[:2]} == {("begin", "gru"), ("begin", "knrm")}  # two at a time
+    assert {tuple(line.split()[:2]) for line in lines[:2]} == {("begin", "gru"), ("begin", "knrm")}  # two jobs at a time
     assert lines[0].endswith(f"--work-dir {work_dir} --restart")
 
 
-def _with_a_dependent_of_drmm() -> dict[str, Recipe]:
+def _recipes_with_dependent_of_drmm() -> dict[str, Recipe]:
     recipes = {name: load_recipe(name) for name in ("drmm", "cedr_drmm", "knrm")}
     encoder = replace(recipes["cedr_drmm"].encoder, init_from="drmm")
     return recipes | {"cedr_drmm": replace(recipes["cedr_drmm"], encoder=encoder)}
@@ -196,7 +196,7 @@ def test_fit_all_skips_only_dependents_of_a_failed_recipe(
     work_dir: Path, job_log: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch, caplog: Log
 ) -> None:
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        fit_all.fit_all(_with_a_dependent_of_drmm(), [], work_dir, None, 0)
+        fit_all.fit_all(_recipes_with_dependent_of_drmm(), [], work_dir, None, 0)
     assert [line.strip() for line in job_log()] == [
         f"begin drmm  --work-dir {work_dir}", "end drmm", f"begin knrm  --work-dir {work_dir}", "end knrm"
     ]  # fmt: skip
@@ -215,9 +215,7 @@ def test_unstartable_process_fails_only_its_recipe(
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(SystemsFailedError, match="failed or skipped: drmm, cedr_drmm; all others finished"):
-        fit_all.fit_all(
-            _with_a_dependent_of_drmm(), [], work_dir, None, 0
-        )  # one process at a time: the next one needs its place
+        fit_all.fit_all(_recipes_with_dependent_of_drmm(), [], work_dir, None, 0)  # one process at a time
     assert [line.strip() for line in job_log()] == [f"begin knrm  --work-dir {work_dir}", "end knrm"]
     assert "drmm: cannot be started ([Errno 11] Resource temporarily unavailable)" in caplog.text
     assert "cedr_drmm: skipped: initial checkpoint drmm failed" in caplog.text
@@ -235,19 +233,19 @@ def test_fit_all_covers_all_systems() -> None:
     assert {*RERANKERS, "snrm", "sbert"} <= set(recipes)
     assert not {"sample", "knrm_thesis", "ensemble", "bm25_arguments"} & set(recipes)
     assert recipes.index("vanilla_bert") < min(recipes.index("cedr_knrm"), recipes.index("cedr_drmm"))
-    assert recipes.index("targer_language") < recipes.index("targer_essays")  # no system has it, its layers are the start
+    assert recipes.index("targer_language") < recipes.index("targer_essays")  # initialises the tagger
 
 
 def test_fit_all_names_missing_data(tmp_path: Path, job_log: Callable[[], list[str]], caplog: Log) -> None:
-    kinds = {
+    prepare_kinds = {
         "knrm": "pairs", "vanilla_bert_dirichlet": "pairs", "tfr_bert": "quality", "deepct": "passages",
         "targer_language": "pairs", "targer_essays": "tags", "vanilla_bert_distilled": "distillation",
     }  # fmt: skip
-    with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(kinds)}; all others finished"):
-        fit_all.fit_all({name: load_recipe(name) for name in kinds}, [], tmp_path, None, 0)
-    assert not (tmp_path / "log").exists()  # no job
+    with pytest.raises(SystemsFailedError, match=f"failed or skipped: {', '.join(prepare_kinds)}; all others finished"):
+        fit_all.fit_all({name: load_recipe(name) for name in prepare_kinds}, [], tmp_path, None, 0)
+    assert not (tmp_path / "log").exists()  # no job started
     messages = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
-    assert all(f"`python -m training prepare {kind} " in messages[name] for name, kind in kinds.items())
+    assert all(f"`python -m training prepare {kind} " in messages[name] for name, kind in prepare_kinds.items())
 
 
 def test_fit_requires_one_recipe_argument(work_dir: Path, assert_fails: AssertFails) -> None:

@@ -1,4 +1,4 @@
-"""Training from prepared data to a checkpoint that ranks, with interruptions and invalid inputs."""
+"""Test training from prepared data to a checkpoint that ranks, with interruptions and invalid inputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from training.tasks import load_recipe
 from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
-# gensim leaves a text file of vectors open.
+# gensim does not close text files of vectors.
 UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -52,9 +52,8 @@ def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
 
 def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) -> None:
     for part, repetitions in (("train", 1), ("validation", 20)):
-        words, pieces = (
-            pq.read_table(prepared_work_dir / f"{part}.{form}.parquet").to_pylist() for form in ("words", "pieces")
-        )
+        paths = (prepared_work_dir / f"{part}.{unit}.parquet" for unit in ("words", "pieces"))
+        words, pieces = (pq.read_table(path).to_pylist() for path in paths)
         docnos = {row["docno"] for row in pieces}
         for word_row, piece_row in zip(words, pieces, strict=True):
             assert word_row["docno"] == piece_row["docno"]
@@ -75,7 +74,7 @@ def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) ->
     assert {name: statistics[name] for name in expected} == expected
     assert list(statistics["most frequent conclusions"].values()) == [6] * 20
     for name in ("premise-lengths.png", "conclusion-lengths.png"):
-        assert count_colours((prepared_work_dir / name).read_bytes()) > 50  # bars, text and its grey edges
+        assert count_colours((prepared_work_dir / name).read_bytes()) > 50  # bars and anti-aliased text
 
 
 def test_prepare_the_sample_and_a_subset(tmp_path: Path) -> None:
@@ -105,10 +104,10 @@ def test_prepare_is_incremental_and_rejects_other_settings(
 def test_prepare_does_not_depend_on_argument_order(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
-    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work-dir", str(tmp_path / "work")]) == 0
-    for name, directory in (("sample", corpus), ("other sample", tmp_path)):
-        assert main(["prepare", "pairs", "-i", str(directory), "--work-dir", str(tmp_path / name), "--sample", "500"]) == 0
-    for first, shuffled in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "other sample")):
+    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
+    for name, directory in (("sample", corpus), ("shuffled sample", tmp_path)):
+        assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
+    for first, shuffled in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "shuffled sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
         for table in tables:
@@ -126,48 +125,42 @@ def test_training_on_hard_negatives(
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n')
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--hard-negatives", "dirichlet"]
     assert main(prepare) == 0
-    first = read_files(work_dir)
-    assert {name: first[name] for name in read_files(prepared_work_dir)} == read_files(
-        prepared_work_dir
-    )  # nothing else is another
-    dealt = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
+    first = file_contents(work_dir)
+    assert file_contents(prepared_work_dir).items() <= first.items()  # other files are unchanged
+    hard_negatives = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
-    assert dealt["docno"].tolist() == pairs.index.tolist()
-    conclusions, negatives = pairs["normalised_conclusion"], pairs.loc[dealt["unrelated_docno"]]
+    assert hard_negatives["docno"].tolist() == pairs.index.tolist()
+    conclusions, negatives = pairs["normalised_conclusion"], pairs.loc[hard_negatives["unrelated_docno"]]
     assert (conclusions.to_numpy() != negatives["normalised_conclusion"].to_numpy()).all()
     least_similar = pairs.loc[[docnos[0] for docnos in pairs["unrelated_docnos"]]]
-    shared, by_chance = (
-        np.mean(
-            [bool({*text.split()} & {*negative.split()}) for text, negative in zip(conclusions, frame["premise"], strict=True)]
-        )
-        for frame in (negatives, least_similar)
-    )
-    assert shared == 1 > 0.5 > by_chance
-    tokeniser = build_network(
-        Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec()), work_dir / "vectors", work_dir
-    ).reader
+
+    def overlap(premises: pd.Series) -> float:
+        texts = zip(conclusions, premises, strict=True)
+        return float(np.mean([bool({*conclusion.split()} & {*premise.split()}) for conclusion, premise in texts]))
+
+    assert overlap(negatives["premise"]) == 1 > 0.5 > overlap(least_similar["premise"])
+    recipe = Recipe(ranker="knrm", network={"dimensions": 20}, task=PairwiseSpec())
+    tokeniser = build_network(recipe, work_dir / "vectors", work_dir).tokeniser
     assert isinstance(tokeniser, WordTokeniser)
-    positives, frame = (
-        load_training_pairs(work_dir, "words", tokeniser),
-        load_training_pairs(work_dir, "words", tokeniser, "dirichlet"),
-    )
-    assert dealt["docno"].to_numpy()[frame.negatives].tolist() == dealt["unrelated_docno"].tolist()
-    assert (positives.negatives != frame.negatives).mean() > 0.9
-    assert torch.equal(positives.premises.ids, frame.premises.ids)
+    default = load_training_pairs(work_dir, "words", tokeniser)
+    hard = load_training_pairs(work_dir, "words", tokeniser, "dirichlet")
+    assert hard_negatives["docno"].to_numpy()[hard.negatives].tolist() == hard_negatives["unrelated_docno"].tolist()
+    assert (default.negatives != hard.negatives).mean() > 0.9
+    assert torch.equal(default.premises.ids, hard.premises.ids)
     assert main(prepare) == 0
     assert read_files(work_dir) == first
     assert main(train) == 0
     provenance = json.loads((work_dir / "checkpoints" / "mine" / "provenance.json").read_text())
-    assert provenance["recipe"]["unrelated"] == "dirichlet"
+    assert provenance["recipe"]["pairs"] == {"hard_negatives": "dirichlet"}
     assert provenance["training_data"] == json.loads((work_dir / "dirichlet" / "manifest.json").read_text())["inputs"]
     stored = Path(shutil.copytree(work_dir / "checkpoints", tmp_path / "stored"))
     paths = ["-i", str(corpus), "--work-dir", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *paths]) == 0
     assert "weights: identical" in capsys.readouterr().out
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
-    assert_fails(3, "missing or built from other tables", *train)  # but of those that were there before
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
+    assert_fails(3, "missing or trainee from other tables", *train)
 
 
 def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
@@ -178,9 +171,9 @@ def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
     assert vectors.shape == (len(vocabulary.terms), 20)
     assert vocabulary.terms[0].startswith("filler")
     for method in ("word2vec", "fasttext"):
-        written = [*prepare, "5", "--epochs", "1", "--surface-tokens", method]
-        assert main(written) == main([*written, "-o", str(tmp_path / method)]) == 0
-        assert read_files(tmp_path / method) == read_files(work_dir / f"vectors-{method}")
+        surface = [*prepare, "5", "--epochs", "1", "--surface-tokens", method]
+        assert main(surface) == main([*surface, "-o", str(tmp_path / method)]) == 0
+        assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
         files[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
     assert files["word2vec"][0].terms == files["fasttext"][0].terms
     assert not np.allclose(files["word2vec"][1], files["fasttext"][1], atol=0.01)
@@ -195,22 +188,22 @@ def test_vectors_are_read_from_files(work_dir: Path, tmp_path: Path, assert_fail
     from gensim.models.keyedvectors import KeyedVectors
 
     table = KeyedVectors(3)
-    table.add_vectors(["fillera", "topicaa", "never-in-there"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
-    for form in ("glove", "word2vec", "binary"):
-        file, output = tmp_path / ("v.bin" if form == "binary" else "v.txt"), tmp_path / form
-        table.save_word2vec_format(str(file), binary=form == "binary", write_header=form != "glove")
+    table.add_vectors(["fillera", "topicaa", "unseen-word"], np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], dtype=np.float32))
+    for file_format in ("glove", "word2vec", "binary"):
+        file, output = tmp_path / ("v.bin" if file_format == "binary" else "v.txt"), tmp_path / file_format
+        table.save_word2vec_format(str(file), binary=file_format == "binary", write_header=file_format != "glove")
         flags = ["-i", str(file), "--dimensions", "3", "--minimum-frequency", "2", "-o", str(output)]
         assert main(["prepare", "vectors", "--work-dir", str(work_dir), *flags]) == 0
         vocabulary, vectors = word_vectors.load_vectors(output)
-        assert "never-in-there" not in vocabulary.terms
+        assert "unseen-word" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
-        assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # not in the file: random, not zero
+        assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # random, as it is not in the file
     for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
         assert_fails(3, words, "prepare", "vectors", "--work-dir", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
 
 
-TOY = '''"""Learning a constant: the score of every premise for its own conclusion."""
+TOY = '''"""Learn a constant score of every premise for its conclusion."""
 
 from dataclasses import replace
 from typing import Annotated, ClassVar
@@ -265,7 +258,7 @@ def test_trained_network_ranks_the_sample(work_dir: Path, write_recipe: Callable
     assert max(row["MAP@20"] for row in rows) == pytest.approx(metrics["validation"]["MAP@20"], abs=1)
     assert rows[-1]["loss"] < rows[0]["loss"] / 2
     assert "CC BY 4.0" in (checkpoint / "README.md").read_text()
-    assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200  # lines of four colours
+    assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200  # curves and anti-aliased text
     paths = ["-i", str(SAMPLE), "-o", str(tmp_path / "o"), "--checkpoints", str(checkpoint.parent)]
     assert submission(["rank", *paths, "--system", "knrm"]) == 0
 
@@ -279,16 +272,18 @@ def test_killed_training_resumes_with_the_same_bytes(work_dir: Path, write_recip
     subprocess.run([*command, str(uninterrupted)], check=True, env=environment, cwd=tmp_path, capture_output=True)
     log = work_dir / "fit" / "mine" / "log.jsonl"
     process = subprocess.Popen([*command, str(work_dir)], env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while time.monotonic() < until and not (log.exists() and len(log.read_text().splitlines()) >= 4):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (log.exists() and len(log.read_text().splitlines()) >= 4):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (work_dir / "checkpoints").exists()  # not finished
-    done = subprocess.run([*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert "Resuming at step" in done.stderr
-    assert read_files(work_dir / "checkpoints") == read_files(uninterrupted / "checkpoints")
-    assert read_files(work_dir / "fit")["mine/log.jsonl"] == read_files(uninterrupted / "fit")["mine/log.jsonl"]
+    assert not (work_dir / "checkpoints").exists()
+    resumed = subprocess.run(
+        [*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "Resuming at step" in resumed.stderr
+    assert file_contents(work_dir / "checkpoints") == file_contents(uninterrupted / "checkpoints")
+    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(uninterrupted / "fit")["mine/log.jsonl"]
 
 
 SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
@@ -300,7 +295,7 @@ def test_missing_vectors_name_the_prepare_command(prepared_work_dir: Path, tmp_p
     assert missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
 
 
-def test_finished_network_is_kept_unless_damaged(
+def test_complete_checkpoint_is_skipped_and_damaged_one_replaced(
     fit: Command,
     work_dir: Path,
     checkpoints: Path,
@@ -320,26 +315,26 @@ def test_finished_network_is_kept_unless_damaged(
     assert main(fit(ONE_EPOCH)) == 0
     assert read_files(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # made by another version
+    (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # written by another version
     assert main(fit(ONE_EPOCH)) == 0
-    assert read_files(checkpoint) == before
-    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # another network was there
-    assert read_files(checkpoints / "knrm") == before
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "thesis.txt").write_text("precious")
-    assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "theirs")))
-    assert read_files(tmp_path / "theirs") == {"thesis.txt": b"precious"}
+    assert file_contents(checkpoint) == before
+    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # replaces another network
+    assert file_contents(checkpoints / "knrm") == before
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.txt").write_text("text")
+    assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
+    assert file_contents(tmp_path / "foreign") == {"thesis.txt": b"text"}
     assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     assert_fails(3, "pass --restart to start over", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))
 
-    def fills(descriptor: int) -> None:
+    def fail_once(descriptor: int) -> None:
         if next(calls) == 3:
             raise OSError(28, "No space left on device")
         sync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fills)
+    monkeypatch.setattr(os, "fsync", fail_once)
     assert_fails(5, "No space left on device", *fit(KNRM_RECIPE, "--restart"))
     assert read_files(checkpoint) == before
     load_checkpoint(checkpoint)
@@ -351,21 +346,19 @@ def test_finished_network_is_kept_unless_damaged(
 )
 def test_training_step_changes_only_words_of_the_batch(prepared_work_dir: Path, ranker: str, network: dict[str, int]) -> None:
     recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=PairwiseSpec())
-    built = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
-    pairs, optimiser = (
-        load_training_pairs(prepared_work_dir, "words", built.reader),
-        built.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate),
-    )
-    task = PairwiseTask.load(recipe, built, prepared_work_dir, torch.device("cpu"))
+    trainee = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
+    pairs = load_training_pairs(prepared_work_dir, "words", trainee.tokeniser)
+    optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
+    task = PairwiseTask.load(recipe, trainee, prepared_work_dir, torch.device("cpu"))
     for rows in np.arange(8).reshape(4, 2):
-        before = built.network.state_dict()["embedding.weight"].clone()
-        take_step(built.network, optimiser, task, rows, 2)
-        after = built.network.state_dict()["embedding.weight"]
+        before = trainee.network.state_dict()["embedding.weight"].clone()
+        take_step(trainee.network, optimiser, task, rows, 2)
+        after = trainee.network.state_dict()["embedding.weight"]
         premises = pairs.premises.ids[np.concatenate([rows, pairs.negatives[rows]])]
         words = torch.cat([pairs.queries.ids[rows].flatten(), premises.flatten()]).unique()
-        moved = (after != before).any(1).nonzero().flatten()
-        assert 20 < len(moved) < len(after) - 10
-        assert set(moved.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
+        changed = (after != before).any(1).nonzero().flatten()
+        assert 20 < len(changed) < len(after) - 10
+        assert set(changed.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
 
 
 def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> None:
@@ -383,7 +376,7 @@ def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_p
     assert_fails(3, "training prepare", "prepare", "vectors", "--work-dir", tmp_path)
 
 
-def test_network_without_progress_fails(
+def test_diverged_and_dead_networks_fail(
     fit: Command, work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails
 ) -> None:
     diverging = KNRM_RECIPE.replace("epochs = 3", "epochs = 1\nmax_steps = 1").replace("= 3\n", "= 1\n").replace("0.01", "1e20")
@@ -410,13 +403,13 @@ def test_latent_network_logs_sparsity(work_dir: Path, fit: Command) -> None:
     assert main(fit(f"{text}l1_weight = 0.001\n")) == 0
     rows = [json.loads(line) for line in (work_dir / "fit" / "mine" / "log.jsonl").read_text().splitlines()]
     assert all(0 <= row[f"{text} sparsity"] <= 100 for row in rows for text in ("query", "document"))
-    opened = load_checkpoint(work_dir / "checkpoints" / "mine")
+    checkpoint = load_checkpoint(work_dir / "checkpoints" / "mine")
     validation = json.loads((work_dir / "checkpoints" / "mine" / "metrics.json").read_text())["validation"]
-    queries = load_validation_queries(work_dir, "words", opened.tokeniser)
-    vectors = opened.network.represent(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
+    queries = load_validation_queries(work_dir, "words", checkpoint.tokeniser)
+    vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert validation["query sparsity"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
-    lengths = torch.linalg.vector_norm(opened.network.state_dict()["embedding.weight"][2:], dim=1)
-    assert 0.5 < lengths.median() < 2  # began with vectors of length 1
+    lengths = torch.linalg.vector_norm(checkpoint.network.state_dict()["embedding.weight"][2:], dim=1)
+    assert 0.5 < lengths.median() < 2  # initialised with unit vectors
 
 
 def test_snrm_trains_from_clusters_with_in_batch_negatives(work_dir: Path, fit: Command, tmp_path: Path) -> None:
@@ -428,9 +421,9 @@ def test_snrm_trains_from_clusters_with_in_batch_negatives(work_dir: Path, fit: 
     assert metrics["validation"]["recall@100 (full collection)"] > 20
     best = max(metrics["log"], key=lambda row: row["nDCG@10 (full collection)"])
     assert best["epoch"] == metrics["best epoch"]
-    recipe_told = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
-    assert recipe_told["clusters"] == {"threshold": 0.4, "rarity": 1.0}
-    assert recipe_told["contrastive"] == {"temperature": 1.0, "weak": 0.3, "mu": 200.0}
+    recipe = json.loads((checkpoint / "provenance.json").read_text())["recipe"]
+    assert recipe["clusters"] == {"threshold": 0.4, "rarity_exponent": 1.0}
+    assert recipe["contrastive"] == {"temperature": 1.0, "weak_label_weight": 0.3, "mu": 200.0}
     assert main(fit(text, "-o", str(tmp_path / "again"), "--restart")) == 0
     weights = [(directory / "model.safetensors").read_bytes() for directory in (checkpoint, tmp_path / "again")]
     assert weights[0] == weights[1]

@@ -10,7 +10,7 @@ import pandas as pd
 from submission.errors import InputError, abbreviate
 from training.evaluation.measures import MEASURES, TOUCHE_NDCG, bpref, compute_measures, touche_ndcg
 
-ALL, CONDENSED = "all", "condensed"  # unjudged documents are non-relevant; or are removed before the cut-off (condensed lists)
+ALL, CONDENSED = "all", "condensed"  # treatments of unjudged documents: non-relevant; removed before the cut-off
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
 BPREF = "Bpref"  # uses judged documents only
 JUDGED_DEPTHS = (5, 10)
@@ -25,11 +25,11 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a run `qid docno rank score` per topic of qrels `qid docno rel`.
 
     Returns:
-        One row per qrels topic with a relevant document (0 if the run has no documents). Columns: `nDCG@5 (Touché)` (NaN if
-        none of the top five is judged), `<measure> condensed` (unjudged documents removed), `<measure> all` (unjudged documents
+        One row per qrels topic with a relevant document (0 if the run lacks the topic). Columns: `nDCG@5 (Touché)` (NaN if none
+        of the top five is judged), `<measure> condensed` (unjudged documents removed), `<measure> all` (unjudged documents
         non-relevant), `Bpref`, and `judged@5`, `judged@10` (fraction of judged documents).
     """
-    topics = topics_with_relevant(qrels)
+    topics = get_evaluated_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
     judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     columns = {TOUCHE_NDCG: touche_ndcg(run, qrels, topics)}
@@ -39,19 +39,19 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     columns[BPREF] = bpref(judged, qrels, topics)
     for depth in JUDGED_DEPTHS:
         top = run.groupby("qid").head(depth)
-        n_judged = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
-        columns[f"judged@{depth}"] = (n_judged / top.groupby("qid").size()).reindex(topics).fillna(0.0)
+        judged_counts = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+        columns[f"judged@{depth}"] = (judged_counts / top.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
 
 
-def topics_with_relevant(qrels: pd.DataFrame) -> pd.Index:
-    """Return the sorted topics with a relevant document."""
+def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
+    """Return the topics that have a relevant document, sorted."""
     topics: pd.Index = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
     return topics
 
 
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Evaluate named runs; raise InputError if none of a run's documents is judged."""
+    """Evaluate runs by name; raise InputError if none of a run's documents is judged."""
     judged = set(qrels["docno"])
     for name, run in runs.items():
         if not run["docno"].isin(judged).any():

@@ -1,4 +1,4 @@
-"""Assign topics to cross-validation folds, and split names into training, dev and test folds."""
+"""Assign topics to cross-validation folds, and split names into train, dev and test sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def few_topics_warning(topics: int) -> str:
 
 
 def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
-    """Assign each topic a fold index; the default seed gives the same folds to all experiments."""
+    """Assign each topic to a fold; with the default seed, all experiments use the same folds."""
     return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
 
 
@@ -32,16 +32,16 @@ class Fold:
 
 
 def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
-    """Split distinct names so that each is tested once (with one fold none); test sizes differ by at most 1.
+    """Split names into folds whose test sets partition them; a single fold has an empty test set.
 
     Raises:
-        ValueError: If there are too few names.
+        ValueError: If there are too few names for the folds and dev sets.
     """
     ordered = sorted(names)
     shuffled = [ordered[index] for index in np.random.default_rng(seed).permutation(len(ordered))]
     tests: list[list[str]] = [shuffled[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
     if n_folds > len(shuffled) or len(shuffled) - max(map(len, tests)) <= n_dev:
-        raise ValueError(f"{len(shuffled)} names: too few for {n_folds} folds with {n_dev} for dev")
+        raise ValueError(f"{len(shuffled)} names: too few for {n_folds} folds with {n_dev} dev names each")
     splits = []
     for fold, test in enumerate(tests):
         remaining = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled

@@ -1,4 +1,4 @@
-"""Compute measures per topic: Touché's nDCG@5, and trectools' measures with workarounds; tests check them with ir_measures."""
+"""Compute measures per topic: Touché's nDCG@5, and trectools' measures with workarounds for its defects."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Measure = Callable[[TrecEval], pd.DataFrame]
 TOUCHE_NDCG = "nDCG@5 (Touché)"
 TOUCHE_DEPTH = 5
 
-# trec_eval=True selects linear gains in nDCG, but sorting by score elsewhere. Runs are in rank order (as in Touché's script),
-# hence False except for nDCG.
+# trec_eval=True selects linear gains in nDCG, but in other measures it sorts by score. Runs are in rank order (as in Touché's
+# script), so it is False for these.
 MEASURES: dict[str, Measure] = {
     "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
     "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
@@ -50,11 +50,11 @@ def _dcg(ordered: pd.DataFrame) -> pd.Series:
 def compute_measures(
     measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
 ) -> dict[str, pd.Series]:
-    """Compute measures per topic of a run and qrels with these topics only; 0 for topics without documents."""
+    """Compute measures per topic; run and qrels contain only `topics`. Topics without documents get 0."""
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
     trec_eval = _trec_eval(run, qrels, topics)
-    with warnings.catch_warnings():  # warnings of trectools on pandas 2
+    with warnings.catch_warnings():  # of trectools with pandas 2
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         columns = {name: measure(trec_eval).iloc[:, 0] for name, measure in measures.items()}
@@ -65,14 +65,14 @@ def compute_measures(
 def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
     """Compute bpref per topic from a run's judged documents `qid docno rank score`.
 
-    trectools divides by zero if no document is judged irrelevant; bpref is then the recall of relevant documents.
+    Without a document judged non-relevant, trectools divides by zero; bpref is then the recall of relevant documents.
     """
     trectools_bpref = compute_measures(BPREF, judged, qrels, topics)["bpref"]
     relevant = qrels[qrels["rel"] > 0]
-    has_no_irrelevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
+    lacks_non_relevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
     retrieved = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
     recall = (retrieved / relevant.groupby("qid").size()).reindex(topics).fillna(0.0)
-    return pd.Series(np.where(has_no_irrelevant, recall, trectools_bpref), index=topics)
+    return pd.Series(np.where(lacks_non_relevant, recall, trectools_bpref), index=topics)
 
 
 def _trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:

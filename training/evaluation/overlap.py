@@ -1,4 +1,4 @@
-"""Compare the topics and documents of a run with the judgments."""
+"""Check which topics and documents of a run are judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from submission.data.dataset import Dataset
 from submission.data.id_matching import suggest_normalisation
 from submission.errors import InputError, abbreviate
-from training.evaluation.evaluate import topics_with_relevant
+from training.evaluation.evaluate import get_evaluated_topics
 from training.evaluation.measures import TOUCHE_DEPTH
 
 log = logging.getLogger(__name__)
@@ -26,11 +26,11 @@ class Overlap:
     run: str
     qrels: str
     common_topics: list[str]  # topics in run and qrels
-    n_evaluated: int  # topics with a relevant document; means are over these
+    n_evaluated: int  # number of topics with a relevant document, which means are over
     unjudged_topics: list[str]  # run topics without judgments
     topics_without_relevant: list[str]  # judged topics without a relevant document; excluded
-    n_top: int  # documents in the top five of the common topics
-    n_judged: int  # judged ones of these
+    n_top: int  # number of documents in the top five of the common topics
+    n_judged: int  # number of judged ones among these
 
     @property
     def is_complete(self) -> bool:
@@ -51,8 +51,8 @@ class Overlap:
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels with these names and files. Raises InputError: no common topic."""
-    topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(topics_with_relevant(qrels)), set(qrels["qid"])
+    """Compute the overlap of a run and qrels; raise InputError, which names both files, if they have no common topic."""
+    topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(get_evaluated_topics(qrels)), set(qrels["qid"])
     common = common_topics(topics, qrels, *files)
     top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)
     judged_top = top.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
@@ -60,15 +60,15 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
     overlap = Overlap(*names, common, len(evaluated), unjudged, sorted(judged - evaluated), len(top), len(judged_top))
     if not overlap.is_complete:
         log.warning(
-            "%s covers %d of the %d judged topics of %s; missing topics count as 0 in the means",
+            "%s covers %d of the %d judged topics of %s; in the means, missing topics count as 0",
             names[0], len(common), len(evaluated), names[1],
         )  # fmt: skip
     return overlap
 
 
 def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
-    """Check that the input contains judged topics, or raise InputError, and log how many."""
-    evaluated = topics_with_relevant(qrels)
+    """Log the number of judged topics in the input; raise InputError if there are none."""
+    evaluated = get_evaluated_topics(qrels)
     common = common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
     absent = [qid for qid in evaluated if qid not in common]
     missing = f"; missing from the input: {_abbreviate(absent)}" if absent else ""
@@ -77,8 +77,8 @@ def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
 
 
 def common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
-    """Return the topics that have a relevant document in the qrels, in order; raise InputError if there are none."""
-    evaluated, judged = set(topics_with_relevant(qrels)), set(qrels["qid"])
+    """Return those of `topics` that have a relevant document; raise InputError if there are none."""
+    evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
     if not judged & set(topics):
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
     common = [qid for qid in topics if qid in evaluated]
@@ -89,11 +89,11 @@ def common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrel
 
 
 def raise_no_common_topic(first: Iterable[str], second: Iterable[str], first_name: object, second_name: object) -> None:
-    """Raise InputError for two files without a common topic, with examples and a hint if rewriting the ids would match."""
+    """Raise InputError with examples of both files' topics, and a hint if normalised ids would match."""
     first, second = list(first), list(second)
     examples = f"{first_name}: {_abbreviate(first)}; {second_name}: {_abbreviate(second)}"
     raise InputError(
-        f"{first_name} and {second_name}: no common topic ({examples}); are they from the same year?"
+        f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"
         f"{suggest_normalisation(first, second)}"
     )
 

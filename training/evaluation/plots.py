@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from training.plotting import new_figure, to_png
@@ -14,15 +15,20 @@ from training.plotting import new_figure, to_png
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
+def _panels(count: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
+    """Create a figure with a grid of `count` panels, each of a size in inches."""
+    rows = -(-count // columns)
+    fig = new_figure(width * columns, height * rows)
+    axes = list(fig.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
+    for ax in axes[count:]:
+        ax.set_visible(False)
+    return fig, axes[:count]
+
+
 def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
     """Plot each system's per-topic difference from the baseline, sorted."""
-    columns = 2
-    rows = -(-len(differences) // columns)
-    fig = new_figure(10, 2.1 * rows)
-    grid = fig.subplots(rows, columns, sharey=True, squeeze=False)
-    for ax in grid.flat[len(differences) :]:
-        ax.set_visible(False)
-    for ax, (system, by_topic) in zip(grid.flat, differences.items(), strict=False):
+    fig, axes = _panels(len(differences), 2, 5, 2.1, sharey=True)
+    for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
         ordered = by_topic.sort_values(ascending=False)
         ax.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
         ax.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
@@ -34,7 +40,7 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
-    """Plot a measure over a grid: a curve for one parameter, a heat map for two, one heat map per setting of the others."""
+    """Plot a measure over a grid: a curve for one parameter; else a heat map of two for each setting of the others."""
     if len(axes) == 1:
         fig = new_figure(8, 3.5)
         ax = fig.subplots()
@@ -42,9 +48,9 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
         ax.set(xlabel=axes[0], ylabel=measure)
         ax.grid(alpha=0.3)
         return to_png(fig)
-    # the two parameters with most values span the heat maps
+    # The two parameters with the most values span the heat maps.
     *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
-    groups = [((), table)] if not remaining else list(table.groupby(remaining))
+    groups = list(table.groupby(remaining)) if remaining else [((), table)]
     n_columns = table[remaining[-1]].nunique() if remaining else 1
     n_rows = -(-len(groups) // n_columns)
     fig = new_figure(3.4 * n_columns + 1, 3.2 * n_rows)
@@ -79,7 +85,7 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
 
 
 def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
-    """Plot relevant documents and retrieved candidates per topic: rows qid, columns `relevant retrieved`."""
+    """Plot the columns `relevant` and `retrieved` (relevant candidates) of a table indexed by qid."""
     fig = new_figure(10, 3)
     ax = fig.subplots()
     positions = range(len(coverage))
@@ -101,18 +107,13 @@ class LengthPanel(NamedTuple):
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
-    """Plot one panel per data set and one point per argument; darker is better."""
-    columns, inches = 3, 3.3  # width and height of a panel
-    rows = -(-len(panels) // columns)
-    fig = new_figure(inches * columns, inches * rows)
-    grid = fig.subplots(rows, columns, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    for axes, panel in zip(grid.flat, panels, strict=False):
-        axes.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
-        axes.set_xscale("log")
+    """Plot scores against lengths, a panel per data set and a point per argument; darker is better."""
+    fig, axes = _panels(len(panels), 3, 3.3, 3.3)
+    for ax, panel in zip(axes, panels, strict=True):
+        ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
+        ax.set_xscale("log")
         correlation = spearmanr(panel.words, panel.scores).statistic
-        axes.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
-        axes.set(xlabel="words", ylabel="score")
-        axes.grid(alpha=0.3)
+        ax.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
+        ax.set(xlabel="words", ylabel="score")
+        ax.grid(alpha=0.3)
     return to_png(fig)

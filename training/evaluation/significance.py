@@ -10,15 +10,15 @@ from scipy.stats import bootstrap, permutation_test, ttest_rel
 
 from submission.errors import pluralise
 
-SAMPLES = 10_000  # bootstrap samples; random sign flips
+SAMPLES = 10_000  # number of bootstrap samples, and of random sign flips
 CONFIDENCE = 0.95
 SEED = 0
-MIN_TOPICS = 2  # minimum topics for an interval or test
+MIN_TOPICS = 2  # for an interval or a test
 MIN_TOPICS_FOR_P05 = 6  # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
 
 
 def bootstrap_intervals(values: pd.DataFrame) -> pd.DataFrame:
-    """Compute means over topics (rows) without NaN, with 95 % percentile bootstrap intervals.
+    """Compute means over topics (rows), ignoring NaN, with 95 % percentile bootstrap intervals.
 
     Returns:
         One row per measure: `mean ci_low ci_high`; the interval is NaN for fewer than two topics or constant values.
@@ -32,7 +32,7 @@ def bootstrap_intervals(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.DataFrame:
-    """Test each run against a baseline on one measure, by values per topic (NaN if undefined).
+    """Test each run's values of a measure per topic (NaN if undefined) against those of a baseline.
 
     Returns:
         One row per other run, over topics defined for both: `n_topics`, `difference` of means, two-sided p values of the paired

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping
 from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import ConstantInputWarning, spearmanr
+from scipy.stats import spearmanr
 
 from submission.data.ranking_order import Order
 from submission.data.runs import read_run
@@ -22,8 +21,8 @@ from training.plotting import new_figure, to_png
 
 log = logging.getLogger(__name__)
 
-DEPTH = 100  # documents per topic
-MIN_COMMON = 3  # minimum common documents for a correlation
+DEPTH = 100  # number of documents compared per topic
+MIN_COMMON = 3  # minimum number of common documents for a correlation
 
 
 def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
@@ -59,19 +58,19 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
 
 
 def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
-    """Check that every two runs have common topics and log their number; missing topics count as empty rankings."""
+    """Log the number of topics that all runs have; raise InputError if two runs have no common topic."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):
             raise_no_common_topic(first, second, first_name, second_name)
     all_topics, common_topics = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
-    missing = {name: len(all_topics) - len(qids) for name, qids in topics.items() if len(qids) < len(all_topics)}
-    details = f"; of {pluralise(len(all_topics), 'topic')} in any run, missing: {missing}" if missing else ""
-    log.log(logging.WARNING if missing else logging.INFO, "%d common topics%s", len(common_topics), details)
+    missing = [f"{name} {len(all_topics) - len(qids)}" for name, qids in topics.items() if len(qids) < len(all_topics)]
+    details = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
+    log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), details)
 
 
 def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
-    """Compute mean similarities over topics of all pairs of systems, from ranked docnos by system and qid.
+    """Compute the mean similarity over topics of each pair of systems, from ranked docnos by system and qid.
 
     Returns:
         `jaccard`: over all topics of either system. `spearman`: over topics with at least three common documents; NaN if there
@@ -105,8 +104,7 @@ def spearman(first: list[str], second: list[str]) -> float | None:
     common = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
     if len(common) < MIN_COMMON:
         return None
-    with warnings.catch_warnings(action="error", category=ConstantInputWarning):  # ranks are distinct, so it cannot occur
-        return float(spearmanr(*zip(*common, strict=True)).statistic)
+    return float(spearmanr(*zip(*common, strict=True)).statistic)
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
@@ -136,7 +134,7 @@ def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 
 def system_name(stem: str) -> str:
-    """Return the system of a run name: `aragorn-knrm` → `knrm`. Team names may contain hyphens, system names do not."""
+    """Return the system of a run name, e.g. knrm of `aragorn-knrm`; only team names may contain hyphens."""
     return stem.rpartition("-")[2]
 
 

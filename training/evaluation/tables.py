@@ -16,13 +16,13 @@ from training.evaluation.overlap import Overlap
 from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
 from training.formatting import format_value
 
-TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # by qrels and run: frame of measures per topic
-ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topics that means are over
+TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # tables of measures per topic, by qrels and run
+ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topic sets of means
 JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
 def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
-    """Compute means with intervals; incomplete runs also get means over the common topics.
+    """Tabulate means with intervals; for runs that lack topics, also over the common topics.
 
     Returns:
         Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics` counts topics with a value.
@@ -36,7 +36,7 @@ def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.Dat
 
 
 def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Split per-topic values by qrels, run and topic set."""
+    """Return the values per topic by qrels, run and topic set."""
     by_topic_set = {}
     incomplete = {(overlap.qrels, overlap.run): overlap.common_topics for overlap in overlaps if not overlap.is_complete}
     for qrels, tables in values.items():
@@ -69,7 +69,7 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
 
 
 def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
-    """Format the tables as text; with an output directory also write CSV files."""
+    """Format the tables as text; with an output directory, also write them as CSV files."""
     significance = significance_table(values, baseline) if baseline else None
     sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
@@ -140,7 +140,7 @@ def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = Fal
 
 
 def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
-    """Read the rows of a CSV, if it exists, whose `column` is not in `names`, as strings."""
+    """Read the rows of a CSV file whose `column` is not in `names`, as strings; empty if the file does not exist."""
     if not file.exists():
         return pd.DataFrame()
     try:

@@ -1,4 +1,4 @@
-"""Measure component precision, recall and F1 (as conlleval) and token accuracy."""
+"""Measure component precision, recall and F1 (as conlleval does) and token accuracy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def component_metrics(gold: TagSequences, predicted: TagSequences) -> dict[str, 
 
 
 class MajorityTagger:
-    """Baseline: the most frequent tag of each word; for unseen words the most frequent tag."""
+    """Baseline that predicts the most frequent tag of each word, or overall for unseen words."""
 
     def __init__(self, words: TagSequences, tags: TagSequences) -> None:
         """Count tags per word; the first tag wins a tie."""

@@ -1,4 +1,4 @@
-"""Measure predicted term weights (R², MAP, R-precision) and predict them without a network."""
+"""Measure predicted term weights (R², MAP, R-precision), and predict them by baselines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LabelledWords:
 def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
     """Return R² over all words, and MAP and R-precision over distinct words of passages with a relevant word, in percent.
 
-    A word counts by its largest predicted weight in a passage; ties keep the order of occurrence.
+    A passage's words are ranked by their largest predicted weight; ties keep the order of occurrence.
 
     Raises:
         InputError: If all words have the same label.
@@ -51,7 +51,7 @@ def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[flo
 
 
 class IdfBaseline:
-    """Word statistics of the training passages; baselines that predict weights from them."""
+    """Baselines that predict term weights from word statistics of the training passages."""
 
     def __init__(self) -> None:
         self._passages = 0
@@ -67,7 +67,7 @@ class IdfBaseline:
         self._relevant.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
 
     def predict_constant(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict the least-squares constant."""
+        """Predict the mean label, the constant with the least squared error."""
         relevant_fraction = self._relevant.total() / max(1, self._occurrences.total())
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 

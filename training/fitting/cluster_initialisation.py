@@ -1,4 +1,4 @@
-"""Initialise a sparse network: latent terms are clusters of word vectors."""
+"""Initialise a sparse network so that its latent terms are clusters of word vectors."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ EPSILON = 1e-12
 
 
 class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the initialisation."""
+    """Settings of the initialisation from clusters."""
 
     threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
-    rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words count alike
+    rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words have equal weight
 
 
 def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
     """Set a network's filters to centroids of word vectors; return the matching word vectors.
 
     A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
-    neighbours. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
+    neighbours are. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
     returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity_exponent`;
     by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and Modha 2001), weighted
     by rarity.
@@ -42,7 +42,7 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
         seed: Seed of the initial centroids.
 
     Raises:
-        UsageError: If the network is no SNRM, has hidden layers, or has more latent terms than there are words.
+        UsageError: If the network is not an SNRM, has hidden layers, or has more latent terms than there are words.
     """
     if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
         raise UsageError("[clusters] initialises an snrm without hidden layers only; remove it from the recipe")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,31 +21,16 @@ from training.fitting.task import NetworkT, Task
 TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if one dies
 
 
-class ProcessGroup(Protocol):
-    """The training processes, as seen from one of them."""
+class ProcessGroup:
+    """A single training process, and the interface of several."""
 
-    rank: int  # rank 0 validates and writes
-    world_size: int  # number of processes
+    rank, world_size = 0, 1  # rank 0 validates and writes; world size is the number of processes
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Seed dropout for a step; a single process does not reseed."""
 
     def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
-
-    def barrier(self) -> None:
-        """Wait for the other processes."""
-
-
-class SingleProcess(ProcessGroup):
-    """A single process."""
-
-    rank, world_size = 0, 1
-
-    def seed_dropout(self, seed: int, step: int) -> None:
-        pass
-
-    def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         total = 0.0
         for micro_batch in np.split(batch, range(micro_batch_size, len(batch), micro_batch_size)):
             loss = task.loss(network, micro_batch, batch)
@@ -54,14 +39,14 @@ class SingleProcess(ProcessGroup):
         return total
 
     def barrier(self) -> None:
-        pass
+        """Wait for the other processes."""
 
 
-SINGLE_PROCESS = SingleProcess()
+SINGLE_PROCESS = ProcessGroup()
 
 
 class DistributedProcesses(ProcessGroup):
-    """Several processes with DistributedDataParallel.
+    """Several training processes, synchronised by DistributedDataParallel.
 
     Each computes its part of every batch. Results differ from one process only by summation order and dropout masks.
     """
@@ -72,7 +57,7 @@ class DistributedProcesses(ProcessGroup):
         self._last_reduce: distributed.Work | None = None  # kept alive: see `close`
 
     def seed_dropout(self, seed: int, step: int) -> None:
-        """Seed from seed, step and rank, so no random state is saved."""
+        """Seed dropout from seed, step and rank, so that no random state needs to be saved."""
         torch.manual_seed(int(random_generator(seed, RandomStream.DROPOUT, step, self.rank).integers(2**63)))
 
     def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
@@ -128,7 +113,7 @@ def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join torchrun's process group, one GPU per process; without torchrun yield a single process.
 
-    Raises UsageError: more processes than GPUs.
+    Raise UsageError if there are more processes than GPUs.
     """
     if int(os.environ.get("WORLD_SIZE", 1)) == 1:
         yield SINGLE_PROCESS

@@ -28,8 +28,8 @@ from training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, 
 
 log = logging.getLogger(__name__)
 
-BEST_DIR = "best"  # subdirectory with the selected network so far
-Metrics = dict[str, dict[str, float]]  # by name of a baseline
+BEST_DIR = "best"  # subdirectory with the best (or last) network so far
+Metrics = dict[str, dict[str, float]]  # by baseline
 
 
 def fit(
@@ -47,13 +47,13 @@ def fit(
     A stopped run resumes after its last validation and ends with the same bytes. A complete checkpoint is skipped.
 
     Args:
-        name: Name of recipe and run; `work`/fit/`name` holds state, log, curve and best network.
-        recipe: Recipe.
+        name: Name of the recipe; `work`/fit/`name` holds the run's state, log, learning curve and best network.
+        recipe: Network, task and training settings.
         work: Working directory with prepared data.
         vectors: Directory of the word vectors.
         checkpoint_dir: Checkpoint directory, written at the end.
         device: Device to train on.
-        restart: Discard an earlier run of this name.
+        restart: Discard the state of an earlier run of this name.
         processes: Training processes; rank 0 validates and writes.
 
     Raises:
@@ -86,7 +86,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Run:
-    """A network, its task, and the checkpoint to write."""
+    """A training run: a network, its task, and the checkpoint to write."""
 
     recipe: Recipe
     trainee: TrainableNetwork[Any, Any]
@@ -105,11 +105,10 @@ class _Run:
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a checkpoint with its card."""
-        trainee, provenance = self.trainee, self.provenance
         descriptions = {"data": self.task.data_description, "description": self.task.metrics_description}
-        card = render_card("network", provenance=provenance, metrics=metrics, **descriptions)
-        kind, reader = trainee.checkpoint_format, trainee.reader
-        save_network(directory, kind, network, reader, metrics, provenance, card, trainee.pretrained)
+        card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
+        checkpoint_format, tokeniser = self.trainee.checkpoint_format, self.trainee.tokeniser
+        save_network(directory, checkpoint_format, network, tokeniser, metrics, self.provenance, card, self.trainee.pretrained)
 
     def measure_baselines(self) -> Metrics:
         """Measure the baselines of the task and log them."""
@@ -119,7 +118,7 @@ class _Run:
         return baselines
 
     def finish(self, network: Network, step: int, epoch: float, baselines: Metrics, log_rows: list[dict[str, float]]) -> None:
-        """Write the final checkpoint with its validation metrics, baselines and log rows."""
+        """Validate the selected network and write the final checkpoint, with baselines and log rows in its metrics."""
         curve, task = self.recipe.task.curve, self.task
         metrics = task.validate_final(network, step)
         sizes = {curve.validation_unit: task.validation_size, curve.epoch_key: epoch}
@@ -130,7 +129,7 @@ class _Run:
 
 
 def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: ProcessGroup) -> None:
-    """Train the network of a run, or resume, and write its best or last state as the final checkpoint."""
+    """Start or resume a training run; write the selected network as the final checkpoint."""
     network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
     optimiser = run.trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     state, is_main_process = TrainingState(json_hash([run.provenance, run.task.file_hashes])), processes.rank == 0
@@ -155,11 +154,11 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         metrics = _format_metrics({key: value for key, value in row.items() if key not in ("step", "epoch", "loss")})
         suffix = " (best)" if is_selected and not curve.keep_last else ""
         log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], metrics, suffix)
-        if is_selected:  # writing rounds the weights; training continues unrounded
+        if is_selected:  # saving rounds the copy's weights; training continues with unrounded ones
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
-        best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # as stored
+        best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # with rounded weights
         run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 

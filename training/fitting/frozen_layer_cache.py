@@ -1,4 +1,4 @@
-"""Cache the outputs of frozen encoder layers across networks."""
+"""Cache the outputs of the frozen layers that several networks share."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ class FrozenLayerCache(nn.Module):
     """Embeddings and lowest blocks of a BERT, frozen, with a cache of their outputs.
 
     It replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do not
-    depend on batch or order. The cache is unbounded and in memory.
+    depend on batch or order. The cache is in memory and unbounded.
     """
 
     def __init__(self, bert: Any, blocks: int) -> None:
         """Wrap the embeddings and lowest `blocks` blocks of an encoder."""
         super().__init__()
-        # A list hides them from the modules of the encoders that share them.
+        # A plain list: the encoders that share the layers must not register them as submodules.
         self.layers = [bert.embeddings, *bert.encoder.layer[:blocks]]
         for layer in self.layers:
             layer.eval()
-        self._width: int = bert.config.hidden_size
-        self._padding: int = bert.config.pad_token_id
+        self._hidden_size: int = bert.config.hidden_size
+        self._padding_id: int = bert.config.pad_token_id
         self._cache: dict[bytes, Tensor] = {}
 
     def attach_to(self, bert: Any) -> None:
@@ -37,10 +37,10 @@ class FrozenLayerCache(nn.Module):
         """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding. Takes the arguments of BERT embeddings."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
-        vectors = input_ids.new_zeros((*input_ids.shape, self._width), dtype=torch.float32)
+        vectors = input_ids.new_zeros((*input_ids.shape, self._hidden_size), dtype=torch.float32)
         texts = torch.stack([input_ids, types, positions.expand_as(input_ids)], dim=1)  # (R, 3, T)
         for text_vectors, text in zip(vectors, texts, strict=True):
-            is_token = text[0] != self._padding
+            is_token = text[0] != self._padding_id
             text_vectors[is_token] = self._encode(text[:, is_token])
         return vectors
 

@@ -31,14 +31,14 @@ def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainable
     """Build and initialise a network with the recipe's seed.
 
     Args:
-        recipe: Recipe.
+        recipe: Recipe that names the network, its sizes and its encoder.
         vectors: Directory of the word vectors.
         checkpoints: Directory of the checkpoints to initialise from.
 
     Raises:
         InputError: If there are no word vectors.
-        UsageError: If vectors or sizes do not fit.
-        CheckpointError: If encoder or initial checkpoint are missing.
+        UsageError: If vectors or sizes do not fit the network.
+        CheckpointError: If the encoder or the initial checkpoint is missing.
     """
     torch.manual_seed(recipe.seed)
     return recipe.task.build_network(recipe, vectors, checkpoints)
@@ -55,13 +55,13 @@ class TextNetworkSpec(TaskSpec, frozen=True):
 
 
 def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
-    """Instantiate the network from the recipe's sizes and the fields derived from data. Raises UsageError."""
+    """Instantiate the network from the recipe's sizes and derived fields; raise UsageError if they are impossible."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**derived, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
         name = network_class.get_name()
-        raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); change it") from None
+        raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); correct these values") from None
 
 
 def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tokeniser]:
@@ -72,7 +72,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
         word_table = initialise_from_clusters(ranker, word_table, recipe.clusters, recipe.seed)
     elif isinstance(ranker, LatentRanker):  # unit vectors, as in the authors' code
         word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
-    ranker.state_dict()["embedding.weight"].zero_()  # also the unknown word's
+    ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
     copy_word_vectors(ranker, word_table)
     return TrainableNetwork(RANKER_FORMAT, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
@@ -80,7 +80,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
 def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, its vectors (V, E) and their provenance.
 
-    Raises UsageError: vectors of surface tokens instead of normalised words, or the reverse.
+    Raise UsageError if the vectors are of surface tokens but the recipe needs normalised words, or vice versa.
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
     record = read_table_record(vectors).inputs
@@ -95,20 +95,17 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
-    """Copy word vectors into the last rows of the embedding table, after padding and unknown.
-
-    Raises UsageError: the dimensions differ.
-    """
+    """Copy word vectors into the last rows of the embedding table; raise UsageError if the dimensions differ."""
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
-            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}; change it or run "
-            f"`prepare vectors --dimensions {weight.shape[1]}`"
+            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}; set it to "
+            f"{vectors.shape[1]} or run `prepare vectors --dimensions {weight.shape[1]}`"
         )
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():
         if isinstance(module, nn.Embedding):
-            module.sparse = True  # a batch touches few rows; see LazyAdam
+            module.sparse = True  # a batch updates few rows; see LazyAdam
 
 
 def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, Any]:
@@ -128,8 +125,8 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
-        reader = network.tokeniser_class.load(pretrained.folder, network.config)
-        return TrainableNetwork(ENRICHER_FORMAT, network, reader, pretrained, source)
+        passage_tokeniser = network.tokeniser_class.load(pretrained.folder, network.config)
+        return TrainableNetwork(ENRICHER_FORMAT, network, passage_tokeniser, pretrained, source)
     assert isinstance(network, Ranker)
     tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
     return TrainableNetwork(RANKER_FORMAT, network, tokeniser, pretrained, source)

@@ -25,7 +25,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
 
-TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # layers copied into a tagger
+TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # copied into a tagger
 
 
 class LanguageModel(TARGER):
@@ -41,7 +41,7 @@ class LanguageModel(TARGER):
     def predictions(self, passages: Sequence[SurfacePassage]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first.
 
-        Skips unknown words and words without context.
+        Unknown words and words without context are not predicted.
         """
         ids, letters, words, mask = self.collate(passages)
         ahead, back = self.encode(ids, letters, words, mask)
@@ -61,8 +61,8 @@ class LanguageModel(TARGER):
             predicted: Predicted vectors (M, E), M ≥ 1.
             targets: Target ids (M,).
             sample: Ids (N,) sampled with replacement.
-            log_expected_counts: Log expected counts (V,) in the sample, which correct for its distribution (Bengio and
-                Senécal 2003).
+            log_expected_counts: Logarithms (V,) of the words' expected counts in the sample, which correct for its
+                distribution (Bengio and Senécal 2003).
         """
         target_scores = (predicted * self.output_embedding(targets)).sum(1) + self.output_bias(targets).squeeze(1)  # (M,)
         bias = self.output_bias(sample).squeeze(1)
@@ -78,7 +78,7 @@ class LanguageModel(TARGER):
 
 
 class _Config(msgspec.Struct, forbid_unknown_fields=True):
-    """config.json without its version."""
+    """Contents of config.json, without its version."""
 
     model: str
     config: dict[str, Any]
@@ -98,7 +98,7 @@ class _ProbeRow(msgspec.Struct):
         if new.shape != old.shape or not torch.allclose(new, old, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
                 f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected "
-                f"{self.likelihoods}: text processing or network has changed; train the checkpoint again"
+                f"{self.likelihoods}: the text processing or the network has changed; retrain it"
             )
 
 
@@ -107,13 +107,13 @@ def _build(directory: Path, config: Any) -> tuple[LanguageModel, SurfaceReader]:
     return model, SurfaceReader.load(directory, model.config)
 
 
-def _probe(model: LanguageModel, reader: SurfaceReader) -> list[_ProbeRow]:
-    """Compute the probe, each passage alone."""
+def _probe(model: LanguageModel, tokeniser: SurfaceReader) -> list[_ProbeRow]:
+    """Compute the log-likelihoods of the probe texts, one passage at a time."""
     rows = []
     for text in PROBE_TEXTS:
         likelihoods = [
             model.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
-            for passage in reader.split(text)
+            for passage in tokeniser.split(text)
             for predicted, targets in model.predictions([passage])
         ]
         rows.append(_ProbeRow(text, likelihoods))
@@ -121,5 +121,5 @@ def _probe(model: LanguageModel, reader: SurfaceReader) -> list[_ProbeRow]:
 
 
 LANGUAGE_MODEL_FORMAT: CheckpointFormat[LanguageModel, SurfaceReader] = CheckpointFormat(
-    "model", _build, _probe, _ProbeRow, extra_config=lambda reader: {}
+    "model", _build, _probe, _ProbeRow, extra_config=lambda _: {}
 )

@@ -19,20 +19,20 @@ class LearningCurve:
     selection_metric: str  # selects the checkpoint, unless `keep_last`
     metric_label: str  # axis label of the metrics
     validation_unit: str  # unit of the validation items, plural
-    keep_last: bool = False  # keep the last network, not the best
+    keep_last: bool = False  # select the last network, not the best
 
     @property
     def epoch_key(self) -> str:
-        """Return the metrics key of the selected network's epoch."""
+        """Key of the selected network's epoch in metrics.json."""
         return "last epoch" if self.keep_last else "best epoch"
 
     def select(self, rows: list[dict[str, float]]) -> dict[str, float]:
-        """Return the row of the selected network: the best one (the first of ties) or the last."""
+        """Return the log row of the selected network: the best (the first if several tie) or the last."""
         return rows[-1] if self.keep_last else max(rows, key=lambda row: row[self.selection_metric])
 
 
 def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> bytes:
-    """Render the rows of a training log as PNG."""
+    """Plot the rows of a training log as PNG."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     panels = 3 if colours else 2
     figure = new_figure(7, 3 * panels)
@@ -55,7 +55,8 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
         axes.set(ylabel="zeros in latent vectors (%)")
         axes.legend(loc="best", frameon=False)
     (sparsity_axes or [metric_axes])[-1].set(xlabel="epoch")
-    position = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+    columns = 4 if max(map(len, curve.measures)) <= 10 else 2
+    position = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": columns}
     metric_axes.legend(**position, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (loss_axes, metric_axes, *sparsity_axes):
         axes.grid(alpha=0.3)

@@ -1,7 +1,7 @@
-"""Train rankers listwise on short lists of arguments; rank correlations on held-out topics validate the network.
+"""Train rankers on short lists of arguments; correlations with the labels of held-out topics validate the network.
 
-A topic is cut into lists that are stratified by quality and labelled by rank, as in Favreau, Zouaq, Bhatnagar: Learning to
-Rank with BERT for Argument Quality Evaluation. FLAIRS 2022. They cut a topic into 12 slices and take the i-th item of each,
+A topic is split into lists that are stratified by quality and labelled by rank, as in Favreau, Zouaq, Bhatnagar: Learning to
+Rank with BERT for Argument Quality Evaluation. FLAIRS 2022. They split a topic into 12 slices and take the i-th item of each,
 which leaves a remainder unstratified. Here the stride is the number of lists, so all lists are stratified.
 """
 
@@ -22,7 +22,7 @@ from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_
 from submission.inference.pair_scoring import score_pairs
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
-from training.evaluation.correlation import mean_correlations, topics_of
+from training.evaluation.correlation import group_rows_by_topic, mean_correlations
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.listwise_losses import ListwiseLoss
 from training.fitting.task import Task, dead_network_error, divergence_error
@@ -31,7 +31,7 @@ from training.fitting.validation import evaluation_mode
 RankScope = Literal["list", "topic"]
 
 LISTWISE_CURVE = LearningCurve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
-LENGTH_BASELINE = "length in words"  # baseline: quality must not be length
+LENGTH_BASELINE = "length in words"  # baseline: longer arguments are better
 PADDING = -1
 
 
@@ -44,7 +44,7 @@ class TrainingLists:
 
 
 class ListwiseTask(Task[Ranker]):
-    """Base of listwise tasks: training lists and held-out topics."""
+    """Base class of listwise tasks, with training lists and held-out topics for validation."""
 
     def __init__(
         self,
@@ -71,18 +71,18 @@ class ListwiseTask(Task[Ranker]):
         return self._loss.weighted_sum(labels, scores) / self._loss.weight_count(batch_labels)
 
     def _training_pairs(self, rows: np.ndarray) -> tuple[Tensor, ...]:
-        """Return some training pairs as ranker input."""
+        """Return ids and masks of the queries and premises of training pairs."""
         pairs = self._train_pairs
         queries = pairs.queries.batch(pairs.query_rows[rows], self._device)
         return *queries, *pairs.premises.batch(pairs.premise_rows[rows], self._device)
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure argument length."""
+        """Measure the correlations of argument length with the labels."""
         lengths = self._validation["premise"].str.split().str.len().to_numpy()
         return {LENGTH_BASELINE: mean_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure Pearson, Spearman and Kendall correlations."""
+        """Measure Pearson, Spearman and Kendall correlations with the labels."""
         with evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
@@ -93,7 +93,7 @@ class ListwiseTask(Task[Ranker]):
 
 
 def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
-    """Encode topic and argument of each row."""
+    """Encode each row's topic as query and its argument as premise."""
     codes, topics = pd.factorize(table["topic"])
     queries = PaddedTexts.from_ids([tokeniser.encode_query(text) for text in topics])
     premises = PaddedTexts.from_ids([tokeniser.encode_premise(text) for text in table["premise"]])
@@ -106,16 +106,16 @@ def dense_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
-    """Split a topic into m = ceil(items / size) lists of every m-th item by score."""
+    """Split a topic into m = ceil(items / size) lists, each of every m-th item in order of score."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]
 
 
 def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: str) -> TrainingLists:
-    """Cut all topics into lists labelled by dense rank, within the list or the topic.
+    """Split all topics into lists labelled by dense rank within the list or the topic.
 
-    For squared errors labels are divided by the largest rank, so that all are at most 1.
+    For the squared error, labels are divided by the largest rank, so that they are at most 1.
     """
 
     def rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
@@ -128,14 +128,14 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
 
 
 def build_lists(table: pd.DataFrame, size: int, label_fn: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> TrainingLists:
-    """Cut all topics of a table `data topic score` into lists of at most `size` items.
+    """Split all topics of a table `data topic score` into lists of at most `size` items.
 
     `label_fn` maps a topic's scores and the item numbers of a list to labels.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []
     scores = table["score"].to_numpy()
-    for topic_rows in topics_of(table):
+    for topic_rows in group_rows_by_topic(table):
         for list_items in stratify(scores[topic_rows], size):
             rows.append(torch.from_numpy(topic_rows[list_items]))
             labels.append(torch.from_numpy(label_fn(scores[topic_rows], list_items)).float())

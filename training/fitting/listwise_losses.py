@@ -1,8 +1,8 @@
 """Listwise losses of TF-Ranking.
 
-Each is the weighted sum of its elements divided by the number of non-zero weights.
+A loss is the weighted sum of its elements divided by the number of non-zero weights.
 
-Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019; as its estimators reduce them.
+Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019 (with the estimators' reduction).
 Favreau, Zouaq, Bhatnagar: Learning to Rank with BERT for Argument Quality Evaluation. FLAIRS 2022, table 2.
 
 Shapes: B lists of up to n items. Labels (B, n): higher is better; -1 is padding.
@@ -19,22 +19,22 @@ from torch import Tensor
 from torch.nn import functional
 
 LossName = Literal["mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"]
-TEMPERATURE = 0.1  # of ApproxNDCG
+APPROX_NDCG_TEMPERATURE = 0.1
 
 
 @dataclass(frozen=True)
 class ListwiseLoss:
-    """A loss as elements (per item, pair or list) and their weights."""
+    """A listwise loss, defined by its elements (per item, pair or list) and their weights."""
 
-    elements: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); finite under padding
+    elements: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); must be finite for padding
     weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the elements
 
     def __call__(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the loss of lists, a scalar; 0 without non-zero weights."""
+        """Return the loss of the lists, a scalar; 0 if all weights are zero."""
         return self.weighted_sum(labels, scores) / self.weight_count(labels)
 
     def weighted_sum(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum, to be divided by `weight_count` of the batch."""
+        """Return the weighted sum of the elements, to be divided by the batch's `weight_count`."""
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def weight_count(self, labels: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class ListwiseLoss:
 
 
 def _is_preference(labels: Tensor) -> Tensor:
-    """Weight the pairs (B, n, n) whose first item is better."""
+    """Return a mask (B, n, n) of the pairs whose first item is better."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 
@@ -70,21 +70,18 @@ def _squared_margin_error(labels: Tensor, scores: Tensor) -> Tensor:
 
 
 def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute cross-entropies (B,) of the scores' softmax from the labels, normalised to a sum of 1."""
+    """Compute cross-entropies (B,) between the labels, normalised to a sum of 1, and the softmax of the scores."""
     is_padding, sums = labels < 0, _label_sums(labels)
     log_probabilities = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(is_padding, 0)
     return -(labels * log_probabilities).sum(1) / torch.where(sums > 0, sums, 1)
 
 
 def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
-    """Compute the Plackett-Luce negative log-likelihoods (B,) of the label order.
-
-    Ties are broken at random on each call.
-    """
+    """Compute Plackett-Luce negative log-likelihoods (B,) of the label order, with ties broken at random."""
     is_item = labels >= 0
-    tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU, so equal on a GPU
+    tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU to be the same on GPUs
     is_worse, is_tied = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
-    # (B, n, n): items that remain when the first is selected
+    # (B, n, n): whether the second item remains when the first is selected
     remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
     remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only
     log_normaliser = scores.unsqueeze(1).expand_as(remaining).masked_fill(~remaining, -torch.inf).logsumexp(2)
@@ -94,7 +91,8 @@ def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
 def _approx_ndcg(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute negative ApproxNDCG (B,) (Qin, Liu, Li 2010)."""
     is_item = labels >= 0
-    soft_precedence = torch.sigmoid(-_pairwise_differences(scores) / TEMPERATURE) * is_item.unsqueeze(1)  # (B, n, n)
+    differences = _pairwise_differences(scores) / APPROX_NDCG_TEMPERATURE
+    soft_precedence = torch.sigmoid(-differences) * is_item.unsqueeze(1)  # (B, n, n)
     ranks = 0.5 + soft_precedence.sum(2)  # an item's own sigmoid is 1/2
     max_label = labels.amax(1, keepdim=True)  # factored out to keep gains small
     gains = (2 ** (labels - max_label) - 2**-max_label) * is_item
@@ -115,5 +113,5 @@ LOSSES: dict[str, ListwiseLoss] = {
     "approx_ndcg": ListwiseLoss(_approx_ndcg, lambda labels: _label_sums(labels) > 0),
 }
 
-# MarginMSE, not in TF-Ranking (Hofstätter et al. 2020, eq. 4).
+# MarginMSE (Hofstätter et al. 2020, eq. 4); not in TF-Ranking.
 MARGIN_MSE = ListwiseLoss(_squared_margin_error, _is_preference)

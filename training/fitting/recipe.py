@@ -25,15 +25,13 @@ NonNegativeInt = Annotated[int, Meta(ge=0)]
 PositiveFloat = Annotated[float, Meta(gt=0, lt=MAX_FLOAT)]
 NonNegativeFloat = Annotated[float, Meta(ge=0, lt=MAX_FLOAT)]
 
-PAIRWISE_ONLY = ("margin", "l1_weight", "validation_queries")  # training settings of [pairs] only
-
 
 class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Pretrained encoder of a BERT network."""
 
     name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
-    init_from: str = ""  # checkpoint in the same folder whose encoder is loaded (CEDR: vanilla_bert)
-    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, with the embeddings; -1: none
+    init_from: str = ""  # checkpoint in the output folder that provides the encoder (CEDR: vanilla_bert)
+    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, with the embeddings; -1: freeze nothing
     learning_rate: PositiveFloat = 2e-5
     bfloat16: bool = False  # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
 
@@ -45,7 +43,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_steps: NonNegativeInt = 0  # upper bound on optimiser steps; 0: none
     validations_per_epoch: PositiveInt = 8
     learning_rate: PositiveFloat = 1e-3
-    warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0  # fraction of the steps with linear warm-up
+    warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0  # fraction of the steps used for linear warm-up
     linear_decay: bool = False  # linear decay of the learning rates to 0
     margin: NonNegativeFloat = 1.0
     l1_weight: NonNegativeFloat = 0.0  # weight of the L1 norm of latent vectors (SNRM)
@@ -61,7 +59,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The part of a recipe that no task changes."""
+    """Task-independent part of a recipe."""
 
     ranker: str | None = None  # exactly one of ranker and enricher
     enricher: str | None = None
@@ -81,18 +79,19 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A training task: examples and validation, configured by a recipe's table.
+    """A training task: its examples and validation, configured by a table of the recipe.
 
-    Each subclass is a file in training/tasks named like its table.
+    Each subclass is defined in a module of training/tasks that is named like its table.
     """
 
     curve: ClassVar[LearningCurve]
-    is_trained_externally: ClassVar[bool] = False  # weights come from `load_weights`; nothing is trained
-    supported_networks: ClassVar[tuple[str, ...]] = ()  # trainable networks; empty: all rankers
+    is_trained_externally: ClassVar[bool] = False  # `load_weights` provides the weights; `fit` trains nothing
+    supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
+    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # training settings to reject
 
     @property
     def surface_vectors(self) -> VectorMethod | None:
-        """Return the vector method for surface tokens; None: normalised words."""
+        """Method of the surface-token vectors; None if the network reads normalised words."""
         return None
 
     @classmethod
@@ -112,12 +111,12 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError(f"{table} supports {networks}, not {name}; change the network or the task table")
         if not self.supported_networks and recipe.ranker is None:
             raise ValueError(f"{table} supports rankers, but {name} is an enricher; change the network or the task table")
-        for key in PAIRWISE_ONLY:
+        for key in self.pairwise_only:
             if getattr(recipe.training, key) != getattr(TrainingSettings(), key):
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
-        """Return the network's class. Raises UsageError: unknown network."""
+        """Return the network's class; raise UsageError if the network is unknown."""
         return (
             rankers.get_ranker_class(recipe.ranker)
             if recipe.ranker is not None
@@ -133,23 +132,23 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         raise NotImplementedError
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
-        """Load the examples from a working directory. Raises InputError: they are missing, damaged or too few."""
+        """Load the examples from a working directory; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Load externally trained weights if `is_trained_externally`."""
+        """Load the weights if the network `is_trained_externally`."""
 
     def check_prepared(self, work: Path) -> None:
-        """Raise InputError, naming the command, if the examples are missing; by default the tables of the corpus."""
+        """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
         read_table_record(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the examples of a stored checkpoint again, for `reproduce`; by default the tables of the corpus.
+        """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for `reproduce`.
 
         Args:
             data_dir: Corpus or published data sets.
-            work: Working directory.
-            training_data: Origin of the examples according to the stored checkpoint.
+            work: Working directory to prepare.
+            training_data: Origin of the examples according to the stored checkpoint's provenance.
 
         Returns:
             SHA-256 by data file name.
@@ -168,16 +167,16 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
 
     @property
     def network_class(self) -> type[Network]:
-        """Return the network's class. Raises UsageError: unknown network."""
+        """Network class; raises UsageError if the network is unknown."""
         return self.task.resolve_network_class(self)
 
     @property
     def initial_checkpoint(self) -> str:
-        """Return the name of the checkpoint to initialise from, or an empty string."""
+        """Name of the checkpoint to initialise from, or an empty string."""
         return self.task.initial_checkpoint(self)
 
     def to_provenance(self) -> dict[str, Any]:
-        """Return the recipe for the provenance, without unset fields; a note comes last."""
+        """Return the recipe for the provenance, without unset fields and with the note last."""
         values = {name: value for name, value in msgspec.to_builtins(self).items() if value is not None}
         note = {"note": values.pop("note")} if "note" in values else {}
         del values["task"]

@@ -1,4 +1,4 @@
-"""A training task, with examples and validation, and the network that it trains, with reader and optimiser."""
+"""Training tasks (examples, loss and validation) and the networks that they train."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Task(ABC, Generic[NetworkT]):
 
     data_description: str  # origin, licence and labelling, for the card
     metrics_description: ClassVar[str]  # definition of the metrics, for the card
-    train_size: int  # examples per epoch
-    validation_size: int  # validation items
+    train_size: int  # number of examples per epoch
+    validation_size: int  # number of validation items
     training_data: dict[str, Any]  # origin of the examples, for the provenance
-    file_hashes: dict[str, str]  # hashes of the files that a run depends on
+    file_hashes: dict[str, str]  # hashes of the files that the run depends on, by name
 
     @abstractmethod
     def loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
@@ -34,11 +34,11 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure untrained baselines, by name."""
+        """Return the metrics of untrained baselines by name."""
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Validate during training. Raises TrainingError: the network is dead or diverged."""
+        """Validate during training; raise TrainingError if the network is dead or has diverged."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
         """Validate the selected network on all validation data; by default the data that selected it."""
@@ -51,7 +51,7 @@ def divergence_error(step: int, cause: str) -> TrainingError:
 
 
 def dead_network_error(step: int) -> TrainingError:
-    """Return the error for a network that scores everything alike."""
+    """Return the error for a network that gives all inputs the same score."""
     return TrainingError(
         f"step {step}: all validation scores are equal; lower training.learning_rate or check the inputs "
         "(saturated layers, word vectors)"
@@ -60,16 +60,16 @@ def dead_network_error(step: int) -> TrainingError:
 
 @dataclass(frozen=True)
 class TrainableNetwork(Generic[NetworkT, TokeniserT]):
-    """A network to train, and the reader that converts texts to its input."""
+    """A network to train, and the tokeniser that converts texts to its input."""
 
     checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]
     network: NetworkT
-    reader: TokeniserT
+    tokeniser: TokeniserT
     pretrained: PretrainedEncoder | None  # BERT networks only
-    provenance: dict[str, Any]  # vectors or encoder
+    provenance: dict[str, Any]  # of vectors or encoder
 
     def has_trainable_parameters(self, epochs: int) -> bool:
-        """Return whether any parameter is trainable. Raises UsageError: the recipe's epochs contradict it."""
+        """Return whether any parameter is trainable; raise UsageError if the number of epochs contradicts it."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(
@@ -98,8 +98,8 @@ class LazyAdam(torch.optim.Adam):
     """
 
     @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]  # without torch's closure
-        """Update all parameters; sparse gradients are consumed."""
+    def step(self) -> None:  # type: ignore[override]  # without a closure
+        """Update all parameters and clear sparse gradients."""
         for param_group in self.param_groups:
             for parameter in param_group["params"]:
                 if parameter.grad is not None and parameter.grad.is_sparse:

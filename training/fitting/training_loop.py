@@ -1,4 +1,4 @@
-"""Train a network step by step: the schedule, the state that a stopped run resumes from, and the loop."""
+"""Train a network: the schedule, the state from which a stopped run resumes, and the loop over steps."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batches, learning rates and validation steps: a function of recipe and example count, without state."""
+    """Batches, learning rates and validation steps, which depend on recipe and example count only."""
 
     recipe: Recipe
     example_count: int
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the steps per epoch."""
+        """Number of steps per epoch."""
         return -(-self.example_count // self.recipe.training.batch_size)
 
     @property
     def total_steps(self) -> int:
-        """Return the total number of steps."""
+        """Total number of steps."""
         max_steps = self.steps_per_epoch * self.recipe.training.epochs
         return min(max_steps, self.recipe.training.max_steps or max_steps)
 
@@ -54,7 +54,7 @@ class Schedule:
         return _epoch_order(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
 
     def learning_rate_factor(self, step: int) -> float:
-        """Return the factor of all learning rates at a step."""
+        """Return the factor by which all learning rates are multiplied at a step."""
         training = self.recipe.training
         if step < training.warmup_fraction * self.total_steps:
             return (step + 1) / (training.warmup_fraction * self.total_steps)
@@ -82,7 +82,7 @@ class TrainingState:
     log_rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
 
     def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: LearningCurve) -> None:
-        """Write state, log and learning curve. Raises OutputError."""
+        """Write state, log and learning curve; raise OutputError if they cannot be written."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         content = {
             "state": asdict(self),
@@ -97,18 +97,19 @@ class TrainingState:
         write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state of a run, or None.
+        """Load the saved state of a run; None if there is none.
 
         Raises:
-            InputError: The state is damaged.
-            UsageError: The state belongs to another run.
+            InputError: If the state is damaged.
+            UsageError: If the state was saved with other settings or data.
         """
         path = run_dir / STATE_FILE
         if not path.exists():
             return None
         try:
             content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            state, _ = TrainingState(**content["state"]), [content[name] for name in ("network", "optimiser", "random")]
+            state = TrainingState(**content["state"])
+            _ = content["network"], content["optimiser"], content["random"]  # KeyError if one is missing
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
@@ -116,7 +117,7 @@ class TrainingState:
         return content
 
     def restore(self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
-        """Restore a saved run, including random states; nothing may draw random numbers before the next step."""
+        """Restore a saved run with its random states; no random number may be drawn before the next step."""
         network.load_state_dict(content["network"])
         optimiser.load_state_dict(content["optimiser"])
         torch.set_rng_state(content["random"]["cpu"])
@@ -137,8 +138,8 @@ def train(
 ) -> Iterator[dict[str, float]]:
     """Train a network for the remaining `steps`, updating `state`; yield the log row of each validation.
 
-    The optimiser's parameter groups need `initial_lr`. Raises TrainingError: the loss is not finite, or the network scores
-    everything alike.
+    The optimiser's parameter groups need `initial_lr`. Raise TrainingError if the loss is not finite or the network gives all
+    inputs the same score.
     """
     network.train()
     for step in steps:

@@ -18,9 +18,9 @@ from submission.models.ranker import LatentRanker, Ranker
 from training.data.pair_tables import ValidationQueries
 from training.data.split import CUTOFF, POSITIVES
 
-CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, 105)
+CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, candidates)
 
-ENCODING_BATCH_SIZE = 2048  # larger batches share more words
+ENCODING_BATCH_SIZE = 2048  # number of texts
 RECALL_DEPTH, NDCG_DEPTH = 100, 10
 RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (full collection)"
 
@@ -28,14 +28,14 @@ RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (
 def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
     """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries.
 
-    AP divides by the 5 positives; nDCG uses binary gains.
+    AP is divided by the 5 positives; nDCG uses binary gains.
 
     Args:
-        scores: Scores (V, 105), the 5 positives first.
-        tie_order: Order (V, 105) of equal scores, ascending.
+        scores: Scores (Q, C) of the candidates, the 5 positives first.
+        tie_order: Ascending order (Q, C) of candidates with equal scores.
     """
     order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
-    hits = order < POSITIVES  # (V, 20)
+    hits = order < POSITIVES  # (Q, 20)
     ranks = np.arange(1, CUTOFF + 1)
     reciprocal_ranks = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
     precision = hits.cumsum(1) / ranks
@@ -50,7 +50,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Measure some queries; also return whether all scores of every query are tied (a dead network)."""
+    """Return the metrics of queries, and whether all scores of each query are equal (a dead network)."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -69,7 +69,7 @@ def evaluation_mode(network: Network) -> Iterator[None]:
 
 
 def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
-    """Return a scorer that uses a ranker in evaluation mode."""
+    """Return a scorer that applies a ranker in evaluation mode."""
 
     def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
         candidates = queries.candidates[query_rows]
@@ -82,7 +82,7 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
 
 def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
-    """Return a scorer by the cosine of the untrained encoder's mean vectors (baseline of BERT networks)."""
+    """Return a scorer that computes cosines of the untrained encoder's mean vectors (baseline of BERT networks)."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))
@@ -107,7 +107,7 @@ def full_collection_metrics(
     """Measure recall@100 and nDCG@10 against all premises, in percent, averaged over queries.
 
     The ranker retrieves premises of validation and training with a positive dot product. A query's 5 positives are relevant;
-    in a tie they rank last.
+    they rank last among equal scores.
     """
     with evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)

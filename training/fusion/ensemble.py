@@ -42,7 +42,7 @@ def fit_ensemble(
 ) -> RegressionEnsemble:
     """Fit an ensemble's regression on validation pairs and save its checkpoint.
 
-    The metrics are MRR, MAP and nDCG over all candidates of the validation queries, cross-validated, and each member's MAP.
+    The metrics are the cross-validated MRR, MAP and nDCG of the regression and each member's MAP, over all candidates.
 
     Args:
         system: Ensemble system whose members are networks.
@@ -50,16 +50,16 @@ def fit_ensemble(
         checkpoints: Checkpoints of the members.
         output: Checkpoint directory of the regression.
         device: Device to compute on.
-        non_negative: Constrain the weights to be non-negative.
+        non_negative: Whether the weights are constrained to be non-negative.
 
     Raises:
-        UsageError: If the system is no ensemble or a member cannot score text pairs.
-        CheckpointError: If members have no checkpoint.
+        UsageError: If the system is not an ensemble, or a member cannot score text pairs.
+        CheckpointError: If a member has no checkpoint.
         InputError: If the working directory is not prepared.
     """
     stage = system.stage
     if not isinstance(stage, EnsembleStage):
-        raise UsageError(f"{system.name} is not an ensemble: it has no members")
+        raise UsageError(f"{system.name} is not an ensemble; name an ensemble system")
     missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
     if missing:
         names = ", ".join(missing)
@@ -83,12 +83,12 @@ def fit_ensemble(
 def _score_validation(
     stage: EnsembleStage, work: Path, checkpoints: CheckpointStore, device: torch.device
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Score the validation candidates with each member; return scores by member and tie breakers, (queries, 105) each."""
+    """Score the validation candidates; return the scores of each member and the tie breakers, (queries, candidates) each."""
     scores, ties = {}, np.empty(0)
     for name, member in stage.members:
         checkpoint = member.load_checkpoint(checkpoints)
         if not isinstance(checkpoint, RankerCheckpoint):
-            raise UsageError(f"{name} is not a network: it cannot score a text pair, which the fit requires")
+            raise UsageError(f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble")
         queries = load_validation_queries(work, checkpoint.network.token_unit, checkpoint.tokeniser)
         ties = queries.tie_order[queries.candidates]
         score = ranker_scorer(checkpoint.network.to(device), device)
@@ -100,12 +100,12 @@ def _score_validation(
 
 
 def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
-    """Compute cross-validated regression scores (queries, 105)."""
+    """Score each query (queries, candidates) with a regression fitted without its fold."""
     held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
-    fold_of = assign_folds(len(held_out_scores))
-    for fold in np.unique(fold_of):
-        in_fold = fold_of == fold
+    folds = assign_folds(len(held_out_scores))
+    for fold in np.unique(folds):
+        in_fold = folds == fold
         train_scores = {name: values[~in_fold] for name, values in scores.items()}
         regression, _ = fit_regression(train_scores, fingerprints, non_negative)
         held_out_scores[in_fold] = regression.score({name: values[in_fold] for name, values in scores.items()})
@@ -118,9 +118,9 @@ def fit_regression(
     """Fit the regression to ten candidates per query; return it with its metrics.
 
     Args:
-        scores: Scores (queries, 105) by member, positives first.
+        scores: Scores (queries, candidates) by member, positives first.
         fingerprints: Checkpoint fingerprints by member.
-        non_negative: Constrain the weights to be non-negative.
+        non_negative: Whether the weights are constrained to be non-negative.
     """
     scores = {name: values[:, FIT_CANDIDATES] for name, values in scores.items()}
     ranges = {name: (float(values.min()), float(values.max())) for name, values in scores.items()}
@@ -136,7 +136,7 @@ def fit_regression(
 def save_regression(
     directory: Path, regression: RegressionEnsemble, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> None:
-    """Save a regression's checkpoint atomically. Raises OutputError."""
+    """Save a regression's checkpoint atomically; raise OutputError if it cannot be written."""
     values = {"name": directory.name, "regression": regression, "metrics": metrics, "provenance": provenance}
     card = render_card("regression", **values, data=ARGS_ME_CREDIT).encode()
     config = encode_json(msgspec.to_builtins(regression))

@@ -19,7 +19,7 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.execution import Execution
 from submission.systems.learned_fusion import PAIR_COLUMNS, LearnedFusionStage
-from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run, topics_with_relevant
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run, get_evaluated_topics
 from training.evaluation.folds import assign_folds
 from training.experiment import Experiment, run_experiment
 from training.fusion.labels import LabelledPool, Learner
@@ -33,7 +33,7 @@ JUDGED_ONLY = "fitted to judged documents only"
 
 
 class Variant(NamedTuple):
-    """A feature subset and learner, cross-validated once."""
+    """A feature subset and a learner, to be cross-validated once."""
 
     features: tuple[str, ...]
     repetition: int = 0  # seed offset of folds and unjudged samples
@@ -48,12 +48,16 @@ class FusionEvaluation:
         members = sorted({*recipe.members, *recipe.candidates})
         self.stage = LearnedFusionStage(tuple((member, FUSION_CANDIDATES[member]) for member in members), name)
         self.fingerprints = self.stage.get_member_checkpoints(execution.checkpoints)
-        self.topics = topics_with_relevant(next(iter(qrels.values()))).tolist()
+        self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
         self.folds = self._folds(seed=0)
         features_key, self.table = self._load_or_compute_features([*recipe.feature_names, *recipe.candidates])
 
         hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()]
-        self.cache_key = features_key, msgspec.json.encode(recipe, order="sorted"), hashes  # inputs of a variant's results
+        self.cache_key = (
+            features_key,
+            msgspec.json.encode(recipe, order="sorted"),
+            hashes,
+        )  # everything that results depend on, except the variant
 
     @property
     def ridge_learner(self) -> partial[RidgeModel]:
@@ -61,24 +65,24 @@ class FusionEvaluation:
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
     def labelled_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
-        """Label the pool of a feature subset's members."""
+        """Label the documents pooled by the members of a feature subset."""
         pool = self.stage.build_pool(self.execution, self._zero_weights(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
-    def cross_validated_scores(self, variant: Variant, unjudged: int | None = None) -> pd.DataFrame:
-        """Return cross-validated scores `qid docno score` of a variant, if `unjudged` documents per topic are labelled 0."""
+    def cross_validated_scores(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
+        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` overrides the fit setting."""
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
-        if unjudged is not None:
-            fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged)
+        if unjudged_per_topic is not None:
+            fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
         pool = self.labelled_pool(variant.features, fit)
         return pool.cross_validated_scores(self._learner(variant.learner), self._folds(variant.repetition))
 
     def compared_runs(self) -> dict[str, pd.DataFrame]:
-        """Return the compared runs: the fusion, the fusion fitted to judged documents only, and the baselines."""
+        """Rank with the fusion, the fusion fitted to judged documents only, and the baselines."""
         fusions = {
             self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
-            JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged=0)),
+            JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),
         }
         baselines = {name: self.execution.get_ranking(SYSTEMS[name].stage) for name in self.recipe.baselines}
         return fusions | {name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()}
@@ -91,16 +95,18 @@ class FusionEvaluation:
             `ablation_repeated` (the same, mean over REPETITIONS); `candidates` (the fusion, and with each candidate member);
             `learners` (ridge first).
         """
-        full, features, draws = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
+        full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
         ablations = {self.name: full}
         for feature in features:
             remaining = tuple(name for name in features if name != feature)
-            if any(self.recipe.members.get(name) for name in remaining):  # they retrieve documents
+            if any(self.recipe.members.get(name) for name in remaining):  # at least one retrieves documents
                 ablations[feature] = Variant(remaining)
         extensions = {self.name: full} | {name: Variant((*features, name)) for name in self.recipe.candidates}
         tables = {
             "ablation": {name: [variant] for name, variant in ablations.items()},
-            "ablation_repeated": {name: [variant._replace(repetition=n) for n in draws] for name, variant in ablations.items()},
+            "ablation_repeated": {
+                name: [variant._replace(repetition=n) for n in repetitions] for name, variant in ablations.items()
+            },
             "candidates": {name: [variant] for name, variant in extensions.items()},
             "learners": {name: [full._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
         }
@@ -147,7 +153,7 @@ class FusionEvaluation:
         return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
 
     def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
-        """Load or compute the feature table `qid docno FEATURE...`; return its cache key and the table."""
+        """Return the cache key and the feature table `qid docno FEATURE…`, loaded or computed."""
         model = self._zero_weights(features)
         pairs, names = self.stage.build_pool(self.execution, model), list(model.weights)
 
@@ -164,7 +170,7 @@ class FusionEvaluation:
 
 @dataclass(frozen=True)
 class VariantExperiment(Experiment[Variant, np.ndarray]):
-    """Experiment over variants; a result is an array (topics, headline measures), by the first qrels."""
+    """Experiment over variants; a result is an array (topics, headline measures) with the first qrels."""
 
     unit, result_type = "variants", np.ndarray
     evaluation: FusionEvaluation
@@ -175,7 +181,7 @@ class VariantExperiment(Experiment[Variant, np.ndarray]):
         return f"fusion-{self.evaluation.name}"
 
     def cache_key(self, variant: Variant) -> object:
-        """Return the cache key of a variant."""
+        """Return everything that a variant's result depends on."""
         return self.evaluation.cache_key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:

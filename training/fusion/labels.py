@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
-from submission.errors import TrainingError
+from submission.errors import TrainingError, pluralise
 from submission.fusion.linear import standardise_by_topic
 from submission.systems.learned_fusion import PAIR_COLUMNS
 from training.fusion.recipe import FitSettings
@@ -17,11 +17,11 @@ from training.fusion.recipe import FitSettings
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Labelled query-document pairs; pairs may repeat."""
+    """Labelled query-document pairs, possibly repeated."""
 
     feature_names: list[str]
     features: np.ndarray  # (N, F), standardised
-    labels: np.ndarray  # (N,), larger is better
+    labels: np.ndarray  # (N,), higher is better
     topics: np.ndarray  # (N,) topic indices
 
 
@@ -44,7 +44,7 @@ class LabelledPool:
         Args:
             table: All pooled documents, `qid docno` and one column per feature.
             qrels: Judgments `qid docno rel`; with two, labels are a weighted mean.
-            settings: Fit settings.
+            settings: Settings of the labels.
 
         Raises:
             TrainingError: If fewer than two topics have a judged document in the pool.
@@ -54,35 +54,36 @@ class LabelledPool:
         self.features = np.stack(list(features.values()), axis=1)  # (N, F)
         self.labels = label_pairs(self.pairs, qrels, settings)  # (N,), NaN: unlabelled
         self._topics, _ = pd.factorize(self.pairs["qid"])
-        topics = self.pairs["qid"][~np.isnan(self.labels)].nunique()
-        if topics < 2:
-            raise TrainingError(f"{topics} topics with judged documents in the pool, at least 2 needed; check qrels and input")
+        topic_count = self.pairs["qid"][~np.isnan(self.labels)].nunique()
+        if topic_count < 2:
+            topics = pluralise(topic_count, "topic")
+            raise TrainingError(f"{topics} with judged documents in the pool; at least 2 are needed, check qrels and input")
 
     def training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
-        """Return the labelled rows, or a selection with repetition, as a training set."""
+        """Build a training set of the labelled rows, or of those among `rows`, which may repeat."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         rows = rows[~np.isnan(self.labels[rows])]
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
-    def bootstrap(self, n_samples: int) -> Iterator[TrainingSet]:
+    def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
         """Yield training sets of topics sampled with replacement."""
         labelled = np.flatnonzero(~np.isnan(self.labels))
         rows = [labelled[positions] for positions in self.pairs.iloc[labelled].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)
-        for _ in range(n_samples):
+        for _ in range(sample_count):
             yield self.training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
 
     def cross_validated_scores(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
-        """Score the folds' topics, each with a model fitted without its fold: `qid docno score`."""
-        fold_of = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
-        scores = np.zeros(len(fold_of))
+        """Score the topics of all folds, each with a model fitted without its fold; return `qid docno score`."""
+        pair_folds = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
+        scores = np.zeros(len(pair_folds))
         for fold in sorted({*folds.values()}):
-            in_fold = np.flatnonzero(fold_of == fold)
-            scores[in_fold] = learner(self.training_set(np.flatnonzero(fold_of != fold))).score(self.features[in_fold])
-        return self.pairs.assign(score=scores)[fold_of >= 0]
+            in_fold = np.flatnonzero(pair_folds == fold)
+            scores[in_fold] = learner(self.training_set(np.flatnonzero(pair_folds != fold))).score(self.features[in_fold])
+        return self.pairs.assign(score=scores)[pair_folds >= 0]
 
     def score(self, model: FittedModel) -> pd.DataFrame:
-        """Score all pairs: `qid docno score`."""
+        """Score all pairs; return `qid docno score`."""
         return self.pairs.assign(score=model.score(self.features))
 
 
@@ -90,7 +91,7 @@ def label_pairs(pairs: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: Fi
     """Label pairs `qid docno` (N,); unlabelled pairs are NaN.
 
     A judged document's label is its grade, or the weighted mean of two qrels if both judge it. In judged topics, a seeded
-    sample of unjudged documents gets label 0; the sample depends on topic and pool only.
+    sample of unjudged documents gets label 0; it depends on topic and pool only.
     """
     grades = [pairs.merge(frame, on=PAIR_COLUMNS, how="left")["rel"].to_numpy(float) for frame in qrels]
     weights = [1.0] if len(grades) == 1 else [1 - settings.second_qrels_weight, settings.second_qrels_weight]

@@ -55,10 +55,10 @@ def fit_fusion(
         qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are evaluated.
         execution: Execution on the judged input; its working directory caches rankings and features.
         output: Checkpoint directory.
-        tables_dir: Directory of the tables, which are also returned, see `_result_tables`.
+        tables_dir: Directory of the tables (see `_result_tables`), which are also returned.
 
     Raises:
-        UsageError: If there are more than two qrels files, or the name is that of a baseline or feature.
+        UsageError: If there are more than two qrels files, or a baseline or feature has the name of the fusion.
         TrainingError: If the pools have too few judged documents.
         CheckpointError: If a member's checkpoint is missing or damaged.
     """
@@ -98,7 +98,7 @@ def _read_qrels(
     if len(set(labels)) < len(files) or len(files) > 2:
         raise UsageError(f"--qrels {', '.join(labels)}: expected one file, or two files with different names")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
-        raise UsageError(f"{name}: is also the name of a baseline or feature; rename the fusion")
+        raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
     documents = execution.documents.all_docnos()
     qrels = {label: read_qrels(file, documents) for label, file in files}
     for label, frame in qrels.items():
@@ -109,11 +109,11 @@ def _read_qrels(
 def _result_tables(
     evaluation: FusionEvaluation, pool: LabelledPool, weights: RidgeModel, held_out: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
-    """Tabulate the results by file name.
+    """Return the result tables by file name.
 
-    `_means` has intervals, `_significance` each baseline against the fusion, `_ablation` the fusion without each feature,
-    `_ablation_repeated` means over repeated cross-validation, `_candidates` the fusion with each candidate member, `_learners`
-    other learners against ridge regression, `_weights` bootstrap intervals.
+    `_means`: means with intervals. `_significance`: each baseline against the fusion. `_ablation`: the fusion without each
+    feature; `_ablation_repeated`: the same with repeated cross-validation. `_candidates`: the fusion with each candidate.
+    `_learners`: other learners against ridge regression. `_weights`: weights with bootstrap intervals.
     """
     name, recipe, scores = evaluation.name, evaluation.recipe, evaluation.table
     variants = evaluation.evaluate_variants()
@@ -136,19 +136,21 @@ def _result_tables(
 
 
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
-    """Drop candidate members whose checkpoints are missing."""
+    """Drop candidate members without checkpoints, with a warning."""
     unavailable = {
-        name: absent for name in recipe.candidates if (absent := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
+        name: missing
+        for name in recipe.candidates
+        if (missing := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
     }
-    for name, absent in unavailable.items():
-        log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(absent))
+    for name, missing in unavailable.items():
+        log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(missing))
     return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in unavailable))
 
 
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate the difference that removing or adding each feature makes, and the measures of ranking by that feature alone."""
+    """Tabulate the effect of removing or adding each feature, and the mean of ranking by that feature alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)
@@ -156,7 +158,7 @@ def _feature_table(
 
 
 def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column: str) -> pd.DataFrame:
-    """Tabulate means, differences from the baseline with intervals, and p values of the headline measures."""
+    """Tabulate means, differences from the baseline with intervals, and p values, by headline measure."""
     leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
     if len(values) < 2:
         return pd.DataFrame(columns=leading_columns)
@@ -188,7 +190,7 @@ def render_card(
     metrics: Mapping[str, Any],
     provenance: Mapping[str, Any],
 ) -> str:
-    """Render the README as Markdown from a fusion's tables `<name>_weights` and `<name>_learners`."""
+    """Render a fusion's card from its tables `<name>_weights` and `<name>_learners`."""
     return cards.render_card(
         "fusion",
         name=name,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RidgeModel:
-    """A fitted ridge regression, the model of a fusion's checkpoint."""
+    """A fitted ridge regression, the model that a fusion's checkpoint stores."""
 
     intercept: float
     coefficients: dict[str, float]  # by feature name
 
     def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
-        # No matrix product: it may round equal rows differently.
+        # A matrix product may round equal rows differently.
         return np.asarray(self.intercept + (features * np.array(list(self.coefficients.values()))).sum(axis=1))
 
 
@@ -65,7 +65,7 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
     P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
-    label_i > label_j. Raises TrainingError: no topic has two documents with different labels.
+    label_i > label_j. Raise TrainingError if no topic has two documents with different labels.
     """
     is_better = examples.labels[:, None] > examples.labels
     is_same_topic = examples.topics[:, None] == examples.topics
@@ -74,29 +74,31 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
         raise TrainingError("no topic has two documents with different labels; check qrels and input")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layers = _build_network(examples.features.shape[1], settings.hidden_units)
+        network = _build_network(examples.features.shape[1], settings.hidden_units)
     features = torch.from_numpy(examples.features)
-    optimiser = torch.optim.Adam(layers.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
     for _ in range(settings.steps):
         optimiser.zero_grad()
-        scores = layers(features).squeeze(1)
+        scores = network(features).squeeze(1)
         loss = -functional.logsigmoid(scores[better] - scores[worse]).mean()
         loss.backward()  # type: ignore[no-untyped-call]  # torch: untyped
         optimiser.step()
-    return RankNetModel(layers)
+    return RankNetModel(network)
 
 
-def _build_network(features: int, hidden: int) -> nn.Module:
+def _build_network(feature_count: int, hidden_units: int) -> nn.Module:
     """Build RankNet in double precision; without hidden units, a weighted sum."""
-    output_layer = nn.Linear(hidden or features, 1, bias=False)  # a bias cancels in score differences
-    return (nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), output_layer) if hidden else output_layer).double()
+    output_layer = nn.Linear(hidden_units or feature_count, 1, bias=False)  # a bias cancels in score differences
+    if not hidden_units:
+        return output_layer.double()
+    return nn.Sequential(nn.Linear(feature_count, hidden_units), nn.Tanh(), output_layer).double()
 
 
 def fit_lambdamart(examples: TrainingSet, settings: LambdaMARTSettings, seed: int) -> LambdaMARTModel:
     """Fit LambdaMART, gradient-boosted trees that optimise nDCG (Burges 2010); the gain of label l is 2^l - 1."""
-    import lightgbm  # needs libgomp
+    import lightgbm  # imported on use, as it requires libgomp
 
-    order = np.argsort(examples.topics, kind="stable")  # LightGBM expects rows grouped by topic
+    order = np.argsort(examples.topics, kind="stable")  # LightGBM requires rows grouped by topic
     _, sizes = np.unique(examples.topics, return_counts=True)
     values, grades = np.unique(examples.labels, return_inverse=True)  # LightGBM requires integer labels
     parameters = {

@@ -20,8 +20,8 @@ from training.paths import FUSIONS
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
 PositiveInt = Annotated[int, Meta(ge=1, le=10_000)]
-WEIGHT_DIGITS = 6  # further digits differ between machines and library versions
-RIDGE = "ridge"  # the checkpoint's model
+WEIGHT_DIGITS = 6  # further digits depend on machine and library versions
+RIDGE = "ridge"  # learner of the checkpoint's model
 
 
 class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +29,7 @@ class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     alpha: PositiveFloat = 1.0  # ridge penalty
     unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20  # unjudged pool documents per topic, sampled and labelled 0
-    second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if given
+    second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if there are two
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
 
@@ -45,24 +45,24 @@ class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_fiel
 class RankNetSettings(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
     """Settings of RankNet."""
 
-    hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # hidden units; 0: linear model
+    hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # 0: linear model
     steps: PositiveInt = 300  # full-batch Adam steps
     learning_rate: PositiveFloat = 0.01
     weight_decay: Annotated[float, Meta(ge=0, lt=UPPER_BOUND)] = 0.001  # L2 penalty of Adam
 
 
 class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The recipe of a learned fusion."""
+    """Recipe of a learned fusion."""
 
-    members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # member: pool depth per topic
-    baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # baseline systems
+    members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
+    baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems
     candidates: tuple[str, ...] = ()  # candidate members: evaluated one at a time, scoring only
     max_log_length: PositiveFloat | None = None  # cap of the log-length feature; None: no such feature
     fit: FitSettings = FitSettings()
-    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # further learners, on the same folds
+    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # other learners, evaluated on the same folds
 
     def build_model(self, fingerprints: MemberCheckpoints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
-        """Build the model of the features with a weight, sorted by name. Raises ValueError: no member adds documents."""
+        """Build the model of the weighted features, sorted by name; raise ValueError if no member adds documents."""
         rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
             LinearMember(name, dict(fingerprints[name]), pool_depth, rounded[name])
@@ -70,8 +70,8 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name in rounded
         )
         cap = self.max_log_length if LENGTH_FEATURE in rounded else None
-        length = LengthFeature(cap, rounded[LENGTH_FEATURE]) if cap else None
-        return LinearFusion(__version__, round(float(intercept), WEIGHT_DIGITS), members, length)
+        length_feature = LengthFeature(cap, rounded[LENGTH_FEATURE]) if cap else None
+        return LinearFusion(__version__, round(float(intercept), WEIGHT_DIGITS), members, length_feature)
 
     @property
     def feature_names(self) -> list[str]:
@@ -80,7 +80,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_recipe(name: str) -> FusionRecipe:
-    """Load a recipe by its name in training/configs/fusions or from a .toml file. Raises UsageError."""
+    """Load a recipe by its name in training/configs/fusions or by path; raise UsageError if it is missing or invalid."""
     file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
     try:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)
@@ -94,10 +94,10 @@ def read_recipe(name: str) -> FusionRecipe:
         raise UsageError(f"unknown fusion '{abbreviate(name)}'; {suggest(name, available)}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: not a valid fusion recipe ({error}); see training/configs/fusions for examples") from None
-    for kind, valid, names in (
+    for role, valid, names in (
         ("member", set(FUSION_CANDIDATES), [*recipe.members, *recipe.candidates]),
         ("baseline", set(SYSTEMS), [*recipe.baselines]),
     ):
         for unknown in (name for name in names if name not in valid):
-            raise UsageError(f"{file}: unknown {kind} '{abbreviate(unknown)}'; {suggest(unknown, valid)}")
+            raise UsageError(f"{file}: unknown {role} '{abbreviate(unknown)}'; {suggest(unknown, valid)}")
     return recipe

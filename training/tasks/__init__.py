@@ -1,4 +1,4 @@
-"""Training tasks, one file per task; the file name is the task's table in a recipe."""
+"""Training tasks, one module per task, named like the task's table in a recipe."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Find the task of a recipe, or of a recipe in a provenance, by its keys. Raises ValueError: two task tables."""
+    """Return the spec class of a recipe's task, given the recipe's keys; raise ValueError if there are two task tables."""
     tables = [name for name in task_names() if name in keys]
     if len(tables) > 1:
-        raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove the others")
+        raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")
     return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
 
 
 def load_recipe(name: str) -> Recipe:
-    """Load a recipe by its name in training/configs/recipes or by path. Raises UsageError: missing or malformed."""
+    """Load a recipe by its name in training/configs/recipes or by path; raise UsageError if it is missing or malformed."""
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -63,20 +63,20 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
-    """Raise ValueError with the nearest valid key if a table or nested table has an unknown key."""
+    """Raise ValueError, which suggests the nearest valid key, if a table or nested table has an unknown key."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
     hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _field_names(struct)}
     for key, value in values.items():
         if key not in hints:
             raise ValueError(f"unknown key {prefix}{key}; {suggest(key, {*hints, *extra_keys})}")
-        for table in get_args(hints[key]) or (hints[key],):  # optional table
+        for table in get_args(hints[key]) or (hints[key],):  # X of `X | None`
             if _field_names(table):
                 _check_keys(f"{prefix}{key}.", value, table)
 
 
 def _field_names(struct: Any) -> tuple[str, ...]:
-    """Return the field names of a struct or dataclass, else nothing."""
+    """Return the field names of a struct or dataclass; empty for other types."""
     return getattr(struct, "__struct_fields__", ()) or tuple(getattr(struct, "__dataclass_fields__", ()))
 
 
@@ -93,7 +93,7 @@ def _check_network_settings(recipe: Recipe) -> None:
             raise ValueError(f"network.{key}: {error}") from None
     for name, length in (("query", recipe.lengths.query), ("premise", recipe.lengths.premise)):
         if length < 1:
-            raise ValueError(f"lengths.{name} is {length}; must be at least 1")
+            raise ValueError(f"lengths.{name} is {length}; expected at least 1")
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
         length = recipe.lengths.query

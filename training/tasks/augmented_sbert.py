@@ -1,4 +1,4 @@
-"""Validate an Augmented SBERT student; the study trains it."""
+"""Validate an Augmented SBERT student, which training/sbert trains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 
 class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
-    """Data and loss of the student. [encoder] sets its learning rate and frozen layers."""
+    """Data and loss of the student; [encoder] sets its learning rate and frozen layers."""
 
     curve: ClassVar = PairwiseSpec.curve
     is_trained_externally: ClassVar = True
@@ -23,17 +23,17 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     loss: Literal["cosine", "cosent", "multiple_negatives"]
     pairs: Literal["gold", "silver", "gold and silver"]
     gold_arguments: PositiveInt = 2500  # each yields two gold pairs: its own conclusion and a negative premise
-    bm25_depth: PositiveInt = 3  # premises of other conclusions retrieved per conclusion by BM25
-    max_silver_pairs: PositiveInt = 5000  # silver pairs labelled by the teacher, at most
-    teacher_encoder: str = ""  # encoder name or folder; "": the student's
-    train_teacher: bool = True  # fine-tune the teacher on gold; false: use it as is
+    bm25_depth: PositiveInt = 3  # premises of other conclusions that BM25 retrieves per conclusion
+    max_silver_pairs: PositiveInt = 5000  # maximum number of pairs labelled by the teacher
+    teacher_encoder: str = ""  # encoder name or folder; empty: the student's
+    train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
         """Load the validation queries."""
         return PairwiseTask.load(recipe, trainee, work, device)
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Load the student's weights into a ranker, training it first if they are not cached."""
+        """Load the student's weights into its network; train the student first if they are not cached."""
         from training.sbert import students  # slow import
 
         students.load_student_weights(network, recipe, self, students.Variant(self.loss, self.pairs), work, device)

@@ -23,30 +23,23 @@ from submission.text.vocabulary import UNKNOWN_ID
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
-from training.fitting.recipe import BaseRecipe, PositiveFloat, Recipe, TrainingSettings
+from training.fitting.recipe import PositiveFloat, Recipe
 from training.fitting.task import TrainableNetwork
 from training.fitting.validation import NDCG, RECALL, full_collection_metrics
 from training.tasks.pairs import PairwiseTask, l1_norm
 
 
 class ContrastiveSpec(TextNetworkSpec, frozen=True):
-    """Settings of in-batch training; negatives come from the micro-batch."""
+    """Settings of training with in-batch negatives, which come from the micro-batch."""
 
     curve: ClassVar = LearningCurve(
         "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG, "%, 105 candidates per query or full collection", "queries"
     )
     supported_networks: ClassVar = ("snrm",)
+    pairwise_only: ClassVar = ("margin",)
     temperature: PositiveFloat = 1.0  # softmax temperature
     weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the query-likelihood labels in the loss
     mu: PositiveFloat = 200.0  # Dirichlet prior of the language model
-
-    def validate_recipe(self, recipe: BaseRecipe) -> None:
-        """Raise ValueError if the network or a pairwise-only setting does not fit."""
-        name = recipe.ranker or recipe.enricher
-        if name not in self.supported_networks:
-            raise ValueError(f"[contrastive] supports snrm, not {name}; change the network or the task table")
-        if recipe.training.margin != TrainingSettings().margin:
-            raise ValueError("training.margin applies to [pairs] only; remove it")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
         """Load training pairs and validation queries."""
@@ -54,7 +47,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
 
 
 class ContrastiveTask(PairwiseTask):
-    """Training arguments; a conclusion's negatives are the other premises of its micro-batch."""
+    """Training pairs, whose negatives are the other premises of the micro-batch, and validation queries."""
 
     metrics_description = "Percent, on queries with 5 positives and 100 negatives; full collection: all premises of the corpus."
 
@@ -70,9 +63,9 @@ class ContrastiveTask(PairwiseTask):
         assert isinstance(recipe.task, ContrastiveSpec)
         self._settings = recipe.task
         self._conclusion_ids = np.unique(pairs.queries.ids.numpy(), axis=0, return_inverse=True)[1].ravel()  # (N,)
-        size = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
-        self._query_counts = _term_counts(pairs.queries, size)  # (N, vocabulary)
-        self._premise_counts = _term_counts(pairs.premises, size)
+        vocabulary_size = 1 + max(int(texts.ids.max()) for texts in (pairs.queries, pairs.premises))
+        self._query_counts = _count_terms(pairs.queries, vocabulary_size)  # (N, vocabulary)
+        self._premise_counts = _count_terms(pairs.premises, vocabulary_size)
         self._premise_lengths = self._premise_counts.sum(1)
         frequencies = self._premise_counts.sum(0) + 0.5  # a query word may occur in no premise
         self._collection_probabilities = frequencies / frequencies.sum()
@@ -81,7 +74,7 @@ class ContrastiveTask(PairwiseTask):
         """Return the micro-batch's contribution to the batch loss; other micro-batches provide no negatives."""
         assert isinstance(ranker, LatentRanker)
         lengths = self._pairs.premises.lengths.numpy()[micro_batch]
-        micro_batch = micro_batch[np.argsort(lengths, kind="stable")]  # batch texts of similar length
+        micro_batch = micro_batch[np.argsort(lengths, kind="stable")]  # neighbours are encoded together
         query = ranker.encode_batch(*self._pairs.queries.batch(micro_batch, self._device))
         premise = ranker.encode_batch(*self._pairs.premises.batch(micro_batch, self._device))
         scores = query @ premise.t() / self._settings.temperature  # (B, B), rows are queries
@@ -95,10 +88,10 @@ class ContrastiveTask(PairwiseTask):
         return (loss + self._training.l1_weight * l1_norm(query, premise)) * (len(micro_batch) / len(batch))
 
     def query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
-        """Return log query likelihoods (B, B) of every conclusion under every premise.
+        """Return the log query likelihood (B, B) of each conclusion (row) under each premise, up to a constant per row.
 
-        Sums ln((tf + µp) / (dl + µ)) over the conclusion's words, without the constant ln p (Dirichlet smoothing, Zhai and
-        Lafferty 2004). Uses the words that the network reads.
+        Sum ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty 2004). Texts are
+        truncated as for the network.
         """
         premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
         mu = self._settings.mu
@@ -114,7 +107,7 @@ class ContrastiveTask(PairwiseTask):
         return super()._validate(ranker, step, query_rows) | metrics
 
 
-def _term_counts(texts: PaddedTexts, vocabulary_size: int) -> csr_array:
+def _count_terms(texts: PaddedTexts, vocabulary_size: int) -> csr_array:
     """Count the known words of each text, (N, vocabulary_size)."""
     ids = texts.ids.numpy()
     rows, positions = np.nonzero(ids > UNKNOWN_ID)

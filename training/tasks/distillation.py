@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from msgspec import Meta
 
-from submission.errors import InputError, UsageError
+from submission.errors import InputError, UsageError, pluralise
 from training.data.distillation import load_table, table_path
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
@@ -18,28 +18,28 @@ from training.fitting.listwise_losses import LOSSES, MARGIN_MSE
 from training.fitting.recipe import Recipe
 from training.fitting.task import TrainableNetwork
 
-HOLD_OUT_ONE_IN = 10
+HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
 
 
 class DistillationSpec(TextNetworkSpec, frozen=True):
-    """Loss of the distillation; batch sizes count lists."""
+    """Settings of distillation; batch sizes count lists."""
 
     curve: ClassVar = LISTWISE_CURVE
-    loss: Literal["mse", "margin_mse"] = "margin_mse"  # on scores, or on score differences (MarginMSE)
-    list_size: Annotated[int, Meta(ge=2)] = 12  # documents per list, at most
+    loss: Literal["mse", "margin_mse"] = "margin_mse"  # error of scores, or of score differences (MarginMSE)
+    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> ListwiseTask:
         """Load the teacher's scores and split the titles."""
         table, record = load_table(work)
         titles = table["topic"].unique()
         if len(titles) < 2:
-            raise InputError(f"{table_path(work)}: {len(titles)} title; at least 2 are needed to hold one out")
+            raise InputError(f"{table_path(work)}: {pluralise(len(titles), 'title')}; at least 2 are needed to hold one out")
         indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
         is_held_out = table["topic"].isin(titles[indices])
         train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
         lists = build_lists(train, self.list_size, _shift_to_zero)
         loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
-        task = DistillationTask(train, lists, loss, validation, trainee.reader, device)
+        task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
         task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
         task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
         return task
@@ -49,7 +49,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         load_table(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Raise UsageError: teacher scores cannot be rebuilt from a corpus alone."""
+        """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
         raise UsageError("trained on a system's scores, not on a corpus; run `prepare distillation` and `fit` again")
 
 
@@ -60,5 +60,5 @@ class DistillationTask(ListwiseTask):
 
 
 def _shift_to_zero(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
-    """Shift scores to a minimum of 0 per topic: labels must not be negative."""
+    """Return the scores of a list minus the topic's lowest score, as labels must not be negative."""
     return np.asarray(scores[list_items] - scores.min())

@@ -26,7 +26,7 @@ from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, divergence_error
 from training.fitting.validation import evaluation_mode
 
-HOLD_OUT_ONE_IN = 100
+HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
 MAX_VALIDATION_PREMISES = 150
 VALIDATION_BATCH_SIZE = 8  # passages per validation batch: each word is compared with the whole vocabulary
 
@@ -39,13 +39,13 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     )
     supported_networks: ClassVar = ("targer",)
     vectors: VectorMethod = "word2vec"
-    max_passages: PositiveInt = 30_000  # training passages, at most
+    max_passages: PositiveInt = 30_000  # maximum number of training passages
     passages_per_example: PositiveInt = 16  # passages of similar length per example
     negative_samples: PositiveInt = 1_000  # sampled-softmax negatives
 
     @property
     def surface_vectors(self) -> VectorMethod:
-        """Return the method of the surface-token vectors."""
+        """Method of the surface-token vectors."""
         return self.vectors
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[LanguageModel]:
@@ -68,10 +68,10 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)
-        validation = [text for row in held_out for text in trainee.reader.split(premises[row].as_py())]
+        validation = [text for row in held_out for text in trainee.tokeniser.split(premises[row].as_py())]
         training: list[SurfacePassage] = []
         for row in remaining:
-            training += trainee.reader.split(premises[row].as_py())
+            training += trainee.tokeniser.split(premises[row].as_py())
             if len(training) >= self.max_passages:
                 break
         task = LanguageModelTask(training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size())
@@ -94,7 +94,7 @@ class LanguageModelTask(Task[LanguageModel]):
     ) -> None:
         if not training or not validation:
             sizes = f"{len(training)} training and {len(validation)} validation passages"
-            raise InputError(f"{sizes}; both must be at least 1")
+            raise InputError(f"{sizes}; both must be at least 1, prepare a larger corpus")
         self._training, self._validation, self._negative_samples = training, validation, spec.negative_samples
         self._groups = batch_by_length([len(passage) for passage in training], spec.passages_per_example)
         self.train_size, self.validation_size = len(self._groups), len(validation)
@@ -107,7 +107,7 @@ class LanguageModelTask(Task[LanguageModel]):
         self._log_expected_counts = (self._sampling_distribution * spec.negative_samples).log()
 
     def loss(self, network: LanguageModel, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the mean over groups and directions."""
+        """Return the micro-batch's contribution to the batch's mean loss over groups and directions."""
         device = network.output_embedding.weight.device
         distribution, log_expected_counts = self._sampling_distribution.to(device), self._log_expected_counts.to(device)
         losses = []
@@ -119,13 +119,13 @@ class LanguageModelTask(Task[LanguageModel]):
         return torch.stack(losses).sum() / (2 * len(batch)) if losses else network.output_embedding.weight.sum() * 0
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure the most frequent word."""
+        """Measure the accuracy of always predicting the most frequent word."""
         most_frequent = int(self._frequencies.argmax())
-        counts = Counter(word for passage in self._validation for word in passage.token_ids if word > UNKNOWN_ID)
+        counts = Counter(token for passage in self._validation for token in passage.token_ids if token > UNKNOWN_ID)
         return {"most frequent word": {"both": _percent(counts[most_frequent], counts.total())}}
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
-        """Measure accuracy: `ahead` (next word), `back` (previous word) and `both` (their mean)."""
+        """Measure the accuracy of predicting the next word (`ahead`), the previous word (`back`), and their mean (`both`)."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
             raise divergence_error(step, "a weight is not finite")
         correct, total = np.zeros(2), np.zeros(2)

@@ -36,7 +36,7 @@ from training.fitting.validation import (
 MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
 HardNegatives = Literal["dirichlet"]
 
-LISTWISE_ONLY = ("tfr_bert",)  # rankers trained on lists only
+LISTWISE_ONLY = ("tfr_bert",)  # rankers that cannot be trained on pairs
 BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
 
 
@@ -46,10 +46,10 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = LearningCurve(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
-    hard_negatives: HardNegatives | None = None  # retrieval model of hard negatives; None: least similar
+    hard_negatives: HardNegatives | None = None  # retrieval model that provides the negatives; None: the least similar premises
 
     def to_provenance(self) -> dict[str, Any]:
-        """Omit the default, so recipes without a task table stay unchanged."""
+        """Return the task's part of the provenance; empty by default, as recipes need no task table."""
         return {} if self.hard_negatives is None else super().to_provenance()
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
@@ -101,10 +101,10 @@ class PairwiseTask(Task[Ranker]):
         device: torch.device,
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
-        """Load the data prepared by `prepare pairs`. Raises InputError: missing tables or hard negatives."""
+        """Load the data prepared by `prepare pairs`; raise InputError if tables or hard negatives are missing."""
         training_data, file_hashes = _read_records(work, hard_negatives)
-        pairs = load_training_pairs(work, trainee.network.token_unit, trainee.reader, hard_negatives)
-        queries = load_validation_queries(work, trainee.network.token_unit, trainee.reader)
+        pairs = load_training_pairs(work, trainee.network.token_unit, trainee.tokeniser, hard_negatives)
+        queries = load_validation_queries(work, trainee.network.token_unit, trainee.tokeniser)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
         task.training_data, task.file_hashes = training_data, file_hashes
         return task
@@ -129,7 +129,7 @@ class PairwiseTask(Task[Ranker]):
         return self._validate(ranker, step, self._selection_queries)
 
     def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Validate on all queries."""
+        """Measure the same on all validation queries."""
         return self._validate(ranker, step, self._all_queries)
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
@@ -147,7 +147,7 @@ class PairwiseTask(Task[Ranker]):
 def pairwise_loss(
     ranker: Ranker, query: MaskedIds, positive: MaskedIds, negative: MaskedIds, margin: float, l1_weight: float
 ) -> Tensor:
-    """Return the hinge loss of a batch, a scalar, with an L1 penalty for latent networks.
+    """Return the mean hinge loss of a batch, with an L1 penalty for latent networks.
 
     Siamese networks encode the query once and both premises in one batch.
     """
@@ -172,13 +172,13 @@ def l1_norm(*vectors: Tensor) -> Tensor:
 
 
 def _concat_padded(*parts: Tensor) -> Tensor:
-    """Concatenate batches (B, L), padded to the longest."""
+    """Concatenate batches (B, L) of different lengths, padded to the longest."""
     longest = max(part.shape[1] for part in parts)
     return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
 
 
 def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return record and file hashes of the tables. Raises InputError: missing tables or hard negatives."""
+    """Return origin and file hashes of the tables; raise InputError if tables or hard negatives are missing."""
     tables = read_table_record(work)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:

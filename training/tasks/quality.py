@@ -21,17 +21,17 @@ from training.fitting.listwise_losses import LOSSES, LossName
 from training.fitting.recipe import Recipe
 from training.fitting.task import TrainableNetwork
 
-HOLD_OUT_ONE_IN = 5
+HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 
 
 class QualitySpec(TextNetworkSpec, frozen=True):
-    """Data, lists and loss; batch sizes count lists."""
+    """Settings of data, lists and loss; batch sizes count lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     supported_networks: ClassVar = ("tfr_bert",)
     datasets: tuple[Literal["ukp", "ibm"], ...]  # other data sets are for testing only
-    list_size: Annotated[int, Meta(ge=2)] = 12  # arguments per list, at most
-    ranks_within: RankScope = "list"  # labels: dense ranks within the list or its topic
+    list_size: Annotated[int, Meta(ge=2)] = 12  # maximum arguments per list
+    ranks_within: RankScope = "list"  # labels are dense ranks within the list or within its topic
     loss: LossName = "softmax"
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         masks = [held_out_debates(table, recipe.seed) for table in tables]
         train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
         validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
-        task = QualityTask(train, validation, self, trainee.reader, device)
+        task = QualityTask(train, validation, self, trainee.tokeniser, device)
         sources = [CREDITS[name] for name in self.datasets]
         task.data_description = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
         task.training_data = {
@@ -61,7 +61,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         self._source_hashes(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables again."""
+        """Prepare the tables of the data sets again."""
         prepare_quality(data_dir, self.datasets, work)
         return self._source_hashes(work)
 
@@ -77,13 +77,12 @@ class QualityTask(ListwiseTask):
     def __init__(
         self, train: pd.DataFrame, validation: pd.DataFrame, spec: QualitySpec, tokeniser: Tokeniser, device: torch.device
     ) -> None:
-        """Build training lists from one table; validate on another."""
         lists = build_ranked_lists(train, spec.list_size, spec.ranks_within, spec.loss)
         super().__init__(train, lists, LOSSES[spec.loss], validation, tokeniser, device)
 
 
 def held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
-    """Return a mask (N,) of the rows whose debate is held out. Raises InputError: a single debate."""
+    """Return a mask (N,) of the rows whose debate is held out; raise InputError if there is only one debate."""
     debates = sorted(set(table["debate"]))
     if len(debates) < 2:
         names = ", ".join(sorted(set(table["data"])))

@@ -1,4 +1,4 @@
-"""Train a sequence tagger; held-out documents measure the last network, none selects it."""
+"""Train a sequence tagger; the last network is kept and evaluated on held-out documents."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     supported_networks: ClassVar = ("targer",)
     datasets: tuple[Literal["essays", "webd"], ...]
     vectors: VectorMethod = "word2vec"
-    init_from: str = ""  # checkpoint of a language model in the same folder
+    init_from: str = ""  # checkpoint of a language model in the output folder
 
     def __post_init__(self) -> None:
         """Raise ValueError if data sets are missing or repeated."""
@@ -50,27 +50,29 @@ class TaggingSpec(TaskSpec, frozen=True):
 
     @property
     def surface_vectors(self) -> VectorMethod:
-        """Return the method of the surface-token vectors."""
+        """Method of the surface-token vectors."""
         return self.vectors
 
     def initial_checkpoint(self, recipe: BaseRecipe) -> str:
-        """Return the name of the language model or an empty string."""
+        """Return the name of the language model to initialise from, or an empty string."""
         return self.init_from
 
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
-        """Build a tagger and initialise its layers from the language model. Raises UsageError: vocabularies or sizes differ."""
+        """Build a tagger, initialised from the language model; raise UsageError if vocabularies or sizes differ."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
         network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:
-            model, reader, fingerprint = load_network(checkpoints / self.init_from, LANGUAGE_MODEL_FORMAT)
+            model, tokeniser, fingerprint = load_network(checkpoints / self.init_from, LANGUAGE_MODEL_FORMAT)
             pretrained, initial = (
                 {name: tensor for name, tensor in module.state_dict().items() if name.startswith(TRANSFERRED_LAYERS)}
                 for module in (model, network)
             )
-            shapes, expected_shapes = ({name: value.shape for name, value in part.items()} for part in (pretrained, initial))
-            if reader.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
+            shapes, expected_shapes = (
+                {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
+            )
+            if tokeniser.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
                 reason = f"{self.init_from!r} has another vocabulary or other sizes than the recipe"
                 raise UsageError(f"tagging.init_from: {reason}; use the same vectors and [network]")
             network.load_state_dict(network.state_dict() | pretrained)
@@ -80,7 +82,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> TaggingTask:
         """Load the documents and split them."""
         splits = [split_documents(load_documents(work, name), recipe.seed) for name in self.datasets]
-        task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.reader)
+        task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
         task.data_description = f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
         paths = [table_path(work, name) for name in self.datasets]
@@ -93,7 +95,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             load_documents(work, name)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Raise UsageError: the data cannot be rebuilt from a single directory."""
+        """Raise UsageError, as the data cannot be rebuilt from a single directory."""
         raise UsageError("trained on tagged documents, not on a corpus; run `prepare tags`, `prepare vectors` and `fit` again")
 
 
@@ -105,12 +107,12 @@ class TaggedPassages:
     tags: list[list[str]]
 
     @classmethod
-    def from_documents(cls, documents: Sequence[TaggedDocument], reader: SurfaceReader) -> TaggedPassages:
-        """Split documents into passages; a component that continues from the previous passage starts with B-."""
+    def from_documents(cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceReader) -> TaggedPassages:
+        """Split documents into passages; a component that is split between passages starts with B- in each."""
         passages, tags = [], []
         for document in documents:
             remaining_tags = iter(document.tags)
-            for passage in reader.split(" ".join(document.tokens)):
+            for passage in tokeniser.split(" ".join(document.tokens)):
                 first, *inner = [next(remaining_tags) for _ in passage.tokens]
                 passages.append(passage)
                 tags.append([first.replace("I-", "B-"), *inner])
@@ -118,16 +120,16 @@ class TaggedPassages:
 
 
 class TaggingTask(Task[TARGER]):
-    """Training and held-out documents, too few for a validation set: the last network is kept."""
+    """Training and held-out documents; they are too few for a validation set, so the last network is kept."""
 
     metrics_description = (
         "Percent, on held-out documents: whole components (precision, recall, F1) and tokens (accuracy). They did not select "
         "the network."
     )
 
-    def __init__(self, documents: Split, network: TARGER, reader: SurfaceReader) -> None:
+    def __init__(self, documents: Split, network: TARGER, tokeniser: SurfaceReader) -> None:
         """Build the training examples and forbid tag transitions that do not occur in them."""
-        self._train, self._test = (TaggedPassages.from_documents(half, reader) for half in (documents.train, documents.test))
+        self._train, self._test = (TaggedPassages.from_documents(part, tokeniser) for part in (documents.train, documents.test))
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
         self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
         tags, _ = self._gold_tags(range(self.train_size), network.crf.transitions.device)
@@ -140,7 +142,7 @@ class TaggingTask(Task[TARGER]):
         return network.crf.compute_loss(network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure the most frequent tag, overall and per word."""
+        """Measure predicting the most frequent tag, overall and per word."""
         majority = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
         constant = [[majority.most_frequent] * len(passage) for passage in words]
@@ -156,7 +158,7 @@ class TaggingTask(Task[TARGER]):
         return component_metrics(self._test.tags, predict_tags(network, self._test.passages))
 
     def _gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return tag ids and mask (B, L) of some examples."""
+        """Return tag ids and mask (B, L) of training passages."""
         tags, mask = pad([[self._tag_ids[tag] for tag in self._train.tags[row]] for row in rows])
         return tags.to(device), mask.to(device)
 
@@ -166,5 +168,5 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
     batches = batch_by_tokens([len(passage) for passage in passages], network.min_batch_tokens)
     with evaluation_mode(network), torch.inference_mode():
         tagged = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
-        words_by_row = dict(zip(np.concatenate(batches).tolist(), tagged, strict=True))
-    return [[word.label for word in words_by_row[row]] for row in range(len(passages))]
+        annotations_by_row = dict(zip(np.concatenate(batches).tolist(), tagged, strict=True))
+    return [[word.label for word in annotations_by_row[row]] for row in range(len(passages))]

@@ -31,8 +31,8 @@ from training.fitting.recipe import NonNegativeInt, Recipe
 from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import evaluation_mode
 
-CONSTANT, IDF = "best constant", "linear in IDF"
-HOLD_OUT_ONE_IN = 50
+CONSTANT, IDF = "best constant", "linear in IDF"  # baselines
+HOLD_OUT_ONE_IN = 50  # one in fifty discussions is held out
 MAX_VALIDATION_PASSAGES = 400
 REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its topic or conclusion"}
 
@@ -44,7 +44,9 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"
     )
     supported_networks: ClassVar = ("deepct",)
-    documents: Literal["all", "unjudged", "unpooled"] = "all"  # without judged, or without judged and pooled arguments
+    documents: Literal["all", "unjudged", "unpooled"] = (
+        "all"  # unjudged: without judged arguments; unpooled: without pooled ones either
+    )
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 
@@ -58,7 +60,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         for index, row in enumerate(iter_passages(work, self.documents, self.reference)):
             if index not in roles:
                 continue
-            passage = trainee.reader.encode(row["passage"])
+            passage = trainee.tokeniser.encode(row["passage"])
             passage_labels = word_labels(passage, dict.fromkeys(row["words"], 1.0))
             if roles[index] == "validation":
                 passages.append(passage)
@@ -77,9 +79,9 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         check_prepared(work, self.documents)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the passages again. Raises UsageError: they were filtered by judgments."""
+        """Prepare the passages again; raise UsageError if they were filtered by judgments."""
         if training_data["qrels"] or training_data["runs"]:
-            raise UsageError("its passages were filtered by judgments; run `prepare passages` and `fit` again")
+            raise UsageError("trained on passages filtered by judgments; run `prepare passages` and `fit` again")
         prepare_passages(data_dir, work)
         return hash_input_files(find_corpus_files(data_dir))
 
@@ -99,7 +101,7 @@ class TrainingPassages:
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ids, mask and targets (B, T) of some passages."""
+        """Return ids, mask and targets (B, T) of passages, trimmed to the longest."""
         ids, mask = self.word_pieces.batch(rows, device)
         return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
 
@@ -120,7 +122,6 @@ class TermWeightingTask(Task[DeepCT]):
         labels: Sequence[LabelledWords],
         device: torch.device,
     ) -> None:
-        """Store training passages, baseline, and validation passages with labels."""
         self._training, self._baseline, self._passages, self._labels = training, baseline, passages, labels
         self._device = device
         self.train_size, self.validation_size = len(training.targets), len(passages)
@@ -159,7 +160,7 @@ class TermWeightingTask(Task[DeepCT]):
 
 
 def word_labels(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
-    """Label the words of a passage; 0 without a label."""
+    """Label the words of a passage; words that are not in `labels` get 0."""
     return LabelledWords(passage.words, np.array([labels.get(word, 0.0) for word in passage.words]))
 
 
@@ -171,13 +172,13 @@ def piece_targets(passage: Passage, labels: LabelledWords) -> np.ndarray:
 
 
 def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
-    """Return the summed squared error where targets (B, T) are at least 0."""
+    """Sum the squared errors of the weights whose targets (B, T) are at least 0."""
     is_labelled = targets >= 0
     return (weights[is_labelled] - targets[is_labelled]).square().sum()
 
 
 def _assign_passages(work: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
-    """Assign passages to training or validation by discussion. Raises InputError: a single discussion."""
+    """Assign passages to training or validation by discussion; raise InputError if there is only one discussion."""
     discussions = [row["discussion"] for row in iter_passages(work, settings.documents, settings.reference)]
     names = sorted(set(discussions))
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)

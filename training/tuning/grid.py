@@ -26,7 +26,7 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from submission.systems.lexical import load_or_build_index
 from training.cards import JUDGED_CREDIT, render_card
-from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run, topics_with_relevant
+from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run, get_evaluated_topics
 from training.evaluation.folds import assign_folds, few_topics_warning
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
@@ -156,7 +156,7 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     if qrels.duplicated(["qid", "docno"]).any():
         cause = "judges documents that another qrels file also judges"
         raise InputError(f"{[*files.values()][-1]}: {cause}; remove the duplicates")
-    topics = topics_with_relevant(qrels).tolist()
+    topics = get_evaluated_topics(qrels).tolist()
     for name, frame in judged.items():
         check_overlap(execution.input, frame, name)
     fold_of = _folds(topics, {name: set(frame["qid"]) for name, frame in judged.items()})

@@ -21,15 +21,15 @@ TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Write a four-layer BERT over letters in Hugging Face format."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
-    gc.freeze()  # the trainer collects garbage after each run: among the libraries' objects that is most of a short run's time
+    gc.freeze()  # the trainer collects garbage after each run, which would take longer than training
     yield folder
     gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
-def another(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write another encoder."""
-    return write_encoder(tmp_path_factory.mktemp("others") / "another", 1)
+def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write an encoder with other weights."""
+    return write_encoder(tmp_path_factory.mktemp("others") / "other", 1)
 
 
 def write_encoder(folder: Path, seed: int) -> Path:
@@ -44,18 +44,18 @@ def write_encoder(folder: Path, seed: int) -> Path:
 
 
 def sentence(rng: np.random.Generator) -> str:
-    """Draw six of twelve words."""
+    """Sample six of twelve words with replacement."""
     return " ".join(rng.choice(TOPIC_WORDS, 6))
 
 
-def write_bws(directory: Path, each: int = 10) -> Path:
-    """Write a small BWS with pairs per topic, whose similarity grows with their common words."""
+def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
+    """Write a small BWS data set, in which similarity is the fraction of common words."""
     rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
     for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
-        for _ in range(each):
+        for _ in range(pairs_per_topic):
             first, second = sentence(rng), sentence(rng)
-            likeness = len({*first.split()} & {*second.split()}) / 6
-            lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{likeness}')
+            similarity = len({*first.split()} & {*second.split()}) / 6
+            lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}')
     file = directory / BWS_FILE
     file.parent.mkdir(parents=True)
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -63,7 +63,10 @@ def write_bws(directory: Path, each: int = 10) -> Path:
 
 
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
-    """Write a small MRPC: two thirds are paraphrases; two test pairs share a sentence with training, two with each other."""
+    """Write a small MRPC data set, two thirds of it paraphrases.
+
+    Two test pairs share a sentence with a training pair, two others with each other.
+    """
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
     texts = [(sentence(rng) + f" {row}", sentence(rng) + f' said "{row}') for row in range(train + test)]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])

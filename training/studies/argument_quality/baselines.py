@@ -26,7 +26,7 @@ def embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torc
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
-    return encode_texts([trainee.reader.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
+    return encode_texts([trainee.tokeniser.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
 def ridge_scores(embeddings: np.ndarray, table: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:

@@ -42,7 +42,7 @@ def train_network(
     ranker = trainee.network.to(device)
     _share_frozen_layers(trainee, recipe, device)
     assert isinstance(recipe.task, QualitySpec)
-    task = QualityTask(train, dev, recipe.task, trainee.reader, device)
+    task = QualityTask(train, dev, recipe.task, trainee.tokeniser, device)
     optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     schedule, state = Schedule(recipe, task.train_size), TrainingState("")
     best = {}
@@ -56,7 +56,7 @@ def train_network(
 def score_arguments(trainee: TrainableNetwork[Ranker, Tokeniser], table: pd.DataFrame, device: torch.device) -> np.ndarray:
     """Score a table's arguments for their topics (rows,) float32."""
     with evaluation_mode(trainee.network):
-        return score_pairs(trainee.network.to(device), encode_pairs(table, trainee.reader), device)
+        return score_pairs(trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:

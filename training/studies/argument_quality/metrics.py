@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from training.evaluation.correlation import correlations, topics_of
+from training.evaluation.correlation import correlations, group_rows_by_topic
 from training.fitting.listwise import dense_ranks
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")
@@ -34,7 +34,7 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         maximum (linear) or 2^rank - 1 (exponential); ties in score share the mean gain.
     """
     labels, lengths = table["score"].to_numpy(dtype=np.float64), word_counts(table)
-    topics = topics_of(table)
+    topics = group_rows_by_topic(table)
     names = pd.MultiIndex.from_frame(table.iloc[[rows[0] for rows in topics]][["data", "topic"]])
     return pd.DataFrame([_evaluate_topic(labels[rows], scores[rows], lengths[rows]) for rows in topics], names, list(MEASURES))
 

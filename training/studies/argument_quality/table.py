@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from training.evaluation.correlation import correlations, topics_of
+from training.evaluation.correlation import correlations, group_rows_by_topic
 from training.evaluation.plots import LengthPanel
 from training.evaluation.significance import bootstrap_intervals
 from training.studies.argument_quality.metrics import CORRELATIONS, evaluate_by_topic, word_counts
@@ -48,7 +48,7 @@ def dev_rows(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, 
     for cell, cell_scores in scores_by_cell.items():
         mask = runner.split_mask(cell.fold, "dev")
         labels, scores = runner.table["score"].to_numpy()[mask], cell_scores[mask]
-        values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in topics_of(runner.table[mask])]
+        values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in group_rows_by_topic(runner.table[mask])]
         by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
     data = " and ".join(runner.setting.train_data)
     return [

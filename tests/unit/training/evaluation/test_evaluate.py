@@ -40,19 +40,19 @@ RUN = """1 Q0 d 1 9 t
 MEASURES = {**{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}, "MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec}
 
 
-def evaluated(directory: Path, qrels: str, run: str) -> pd.DataFrame:
+def evaluate_files(directory: Path, qrels: str, run: str) -> pd.DataFrame:
     """Evaluate a run file with a qrels file."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
     return evaluate_run(read_run(directory / "run.txt"), read_qrels(directory / "qrels"))
 
 
-def test_evaluate_run_by_hand(tmp_path: Path) -> None:
-    result = evaluated(tmp_path, QRELS, RUN)
+def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
+    result = evaluate_files(tmp_path, QRELS, RUN)
     assert result.index.tolist() == ["1", "2", "4"]  # topic 3 has no relevant document
     ideal = 2 + 1 / log2(3) + 1 / log2(4)
     expected = {
-        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # no document moves up
+        TOUCHE: (1 / log2(3) + 2 / log2(4)) / ideal,  # unjudged documents are not replaced
         "nDCG@5 all": (1 / log2(4) + 2 / log2(6)) / ideal,
         "nDCG@5 condensed": (1 / log2(3) + 2 / log2(4)) / ideal,
         "judged@5": 3 / 5,
@@ -62,7 +62,7 @@ def test_evaluate_run_by_hand(tmp_path: Path) -> None:
     assert list(HEADLINE_MEASURES) == [TOUCHE, "nDCG@5 condensed", "nDCG@5 all"]
     assert result.columns[0] == TOUCHE
     assert (result.loc[["2", "4"]].drop(columns=TOUCHE) == 0).all(axis=None)
-    assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document among the first five: not in the mean
+    assert result.loc[["2", "4"], TOUCHE].isna().all()  # no judged document in the top five
     means = evaluate_runs({"run": read_run(tmp_path / "run.txt")}, read_qrels(tmp_path / "qrels"))["run"].mean()
     assert means["nDCG@5 condensed"] == pytest.approx(expected["nDCG@5 condensed"] / 3)
     assert means[TOUCHE] == pytest.approx(expected[TOUCHE])
@@ -103,7 +103,7 @@ SEPARATORS = (" ", "\t", "   ", " \t ")
     data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
 )
 def test_read_run_accepts_any_line_format(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
-    """Any permutation of lines, any ranks that agree with the scores, any separator, any notation."""
+    """Lines in any order, with any separator, number format and ranks that agree with the scores."""
     scores.sort(reverse=True)
     docnos = [f"d{index}" for index in range(len(scores))]
     start = data.draw(st.sampled_from([0, 1, 7]))
@@ -113,13 +113,13 @@ def test_read_run_accepts_any_line_format(tmp_path: Path, data: st.DataObject, s
     notation = data.draw(st.sampled_from(["{}", "{}.0", "{:e}", "{:+}"]))
     lines = []
     for index in data.draw(st.permutations(range(len(scores)))):
-        between = data.draw(st.sampled_from(SEPARATORS))
-        lines.append(between.join(["1", "Q0", docnos[index], str(ranks[index]), notation.format(scores[index]), "t"]))
+        separator = data.draw(st.sampled_from(SEPARATORS))
+        lines.append(separator.join(["1", "Q0", docnos[index], str(ranks[index]), notation.format(scores[index]), "t"]))
     content = "".join(f"{line}{ending}" for line in ["# a comment", *lines]).encode()
-    plain, packed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
+    plain, compressed = tmp_path / "run.txt", tmp_path / "run.txt.gz"
     plain.write_bytes(content)
-    packed.write_bytes(gzip.compress(content))
-    for file in (plain, packed):
+    compressed.write_bytes(gzip.compress(content))
+    for file in (plain, compressed):
         run = read_run(file)
         assert run["docno"].tolist() == expected
         assert run["rank"].tolist() == list(range(1, len(scores) + 1))
@@ -151,25 +151,25 @@ def test_official_qrels_are_read() -> None:
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
 
 
-def test_unusual_judgments_by_hand(tmp_path: Path, make_input: object) -> None:
+def test_evaluate_run_on_unusual_judgments(tmp_path: Path, make_input: object) -> None:
     (tmp_path / "qrels").write_text("1 0 a 4.0\n1 0 b -2.0\n")
     assert read_qrels(tmp_path / "qrels")["rel"].tolist() == [4, 0]
     directory = make_input(arguments=[make_argument("c"), make_argument("a", premise="short")])  # type: ignore[operator]
     (tmp_path / "qrels").write_text(QRELS)
     assert read_qrels(tmp_path / "qrels", set(Dataset(directory).documents["docno"]))["docno"].tolist() == ["a", "c"]
-    judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # topic 1 has no irrelevant document
-    result = evaluated(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
+    judgments = "1 0 a 1\n1 0 b 1\n2 0 a 1\n2 0 b 0\n"  # topic 1 has no document judged non-relevant
+    result = evaluate_files(tmp_path, judgments, "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n")
     assert result["Bpref"].tolist() == [0.5, 0.0]
     # trectools' reader would drop negative grades.
-    result = evaluated(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
+    result = evaluate_files(tmp_path, "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n")
     assert result.loc["1", ["judged@5", "MRR condensed", "Bpref"]].tolist() == [1.0, 0.5, 0.0]
     # trectools' means are over the topics of the run.
-    result = evaluated(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
+    result = evaluate_files(tmp_path, "1 0 a 1\n2 0 a 1\n", "1 Q0 a 1 3 t\n7 Q0 a 1 3 t\n")
     assert result["nDCG@5 all"].tolist() == [1.0, 0.0]
 
 
 def random_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
-    """Build random rankings and judgments with ties, spam, and topics that only one of them has."""
+    """Build random rankings and judgments with ties, spam, and topics in one of them only."""
     rng = np.random.default_rng(seed)
     documents = [f"d{index:03}" for index in range(120)]
     rows: list[tuple[str, str, int, float]] = []
@@ -182,7 +182,7 @@ def random_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
         if topic != "12":  # topic missing from the run
             scores = np.sort(rng.integers(0, 60, rng.integers(1, 80)))[::-1].tolist()
             docnos = rng.permutation(documents)[: len(scores)].tolist()
-            order = sorted(zip(scores, docnos, strict=True), reverse=True)  # as trec_eval: ties by docno, descending
+            order = sorted(zip(scores, docnos, strict=True), reverse=True)  # like trec_eval: ties by descending docno
             rows += [(topic, d, rank, float(score)) for rank, (score, d) in enumerate(order, 1)]
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
@@ -192,7 +192,7 @@ def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
     run, judgments = random_task(seed)
     written = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # all ranks 1 for even seeds
     rows = (f"{t} Q0 {d} {rank} {score} x\n" for t, d, rank, score in written.itertuples(index=False))
-    result = evaluated(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
+    result = evaluate_files(tmp_path, "".join(f"{t} 0 {d} {label}\n" for t, d, label in judgments), "".join(rows))
     read = read_run(tmp_path / "run.txt")
     assert read.groupby("qid")["docno"].apply(list).to_dict() == run.groupby("qid")["docno"].apply(list).to_dict()
     known = [Qrel(t, d, max(0, label)) for t, d, label in judgments if label != -1]

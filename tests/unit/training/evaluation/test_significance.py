@@ -1,4 +1,4 @@
-"""Compare significance tests and intervals with values by hand and by enumeration."""
+"""Compare significance tests and intervals with hand-computed and enumerated values."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.conftest import count_colours
 from training.evaluation.similarity import compare_runs, jaccard, plot_heat_maps, similarity_tables, spearman
 
 
-def test_similarity_tables_by_hand() -> None:
+def test_similarity_tables_match_hand_computed_values() -> None:
     assert jaccard(["a", "b", "c"], ["c", "d"]) == 0.25
     assert jaccard(["a"], []) == 0
     assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
@@ -48,7 +48,7 @@ def test_compare_runs_requires_common_topics(tmp_path: Path, caplog: pytest.LogC
         lines = (f"{qid} Q0 {docno} {rank} {-rank} me\n" for qid in qids for rank, docno in enumerate("abc", 1))
         (tmp_path / f"me-{system}.txt").write_text("".join(lines))
     assert compare_runs(tmp_path, tmp_path / "analysis")["jaccard"].loc["bm25", "knrm"] == 0.5
-    assert "1 common topics; of 2 topics in any run, missing: {'knrm': 1}" in caplog.text
+    assert "Topics in all runs: 1 of 2; missing topics: knrm 1" in caplog.text
     (tmp_path / "me-gru.txt").write_text("01 Q0 a 1 1.0 me\n")
     with pytest.raises(InputError, match=r"no common topic.* 01 without leading zeros equals 1"):
         compare_runs(tmp_path, tmp_path / "analysis")

@@ -13,32 +13,32 @@ from training.fitting.cluster_initialisation import ClusterInitialisation, initi
 from training.fitting.initialisation import copy_word_vectors
 
 
-def words() -> np.ndarray:
-    """Build vectors of twenty words, five of each of four topics in turn, with a common component."""
+def word_vectors() -> np.ndarray:
+    """Build vectors of twenty words, which cycle through four topics, with a common component."""
     noise = np.random.default_rng(1).normal(0, 0.02, (20, 6))
     return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(np.float32)
 
 
-def initialised(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
+def build_network(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
-    copy_word_vectors(ranker, initialise_from_clusters(ranker, words(), clusters, seed))
+    copy_word_vectors(ranker, initialise_from_clusters(ranker, word_vectors(), clusters, seed))
     return ranker
 
 
 @torch.no_grad()
-def vectors_of_words(ranker: SNRM) -> np.ndarray:
+def encode_words(ranker: SNRM) -> np.ndarray:
     return ranker.encode(*pad([[word_id] for word_id in range(2, 22)])).numpy()
 
 
 def test_latent_terms_are_rarity_weighted_cosines() -> None:
-    ranker, plain = initialised(ClusterInitialisation(0.5, 1.0)), initialised(ClusterInitialisation(0.0, 0.0))
-    cosines = vectors_of_words(plain)
+    ranker, plain = build_network(ClusterInitialisation(0.5, 1.0)), build_network(ClusterInitialisation(0.0, 0.0))
+    cosines = encode_words(plain)
     assert cosines.max() == pytest.approx(1, abs=0.01)
     rarity = np.log(np.arange(2, 22)) / np.log(21)
-    np.testing.assert_allclose(vectors_of_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(encode_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
 
-    vectors = vectors_of_words(initialised(ClusterInitialisation(0.5)))  # latent terms are the topics of words
+    vectors = encode_words(build_network(ClusterInitialisation(0.5)))  # latent terms are the topics of words
     assert ((vectors > 0).sum(1) == 1).all()
     terms = vectors.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
@@ -47,12 +47,12 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
 
 @torch.no_grad()
 def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
-    ranker = initialised(ClusterInitialisation())
-    single = vectors_of_words(ranker)
+    ranker = build_network(ClusterInitialisation())
+    single = encode_words(ranker)
     together = ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
     np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
 
-    first, repeated, reseeded = (initialised(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
+    first, repeated, reseeded = (build_network(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(repeated)
     assert not first.equal(reseeded)
     assert (torch.linalg.vector_norm(first[:, :, 2], dim=1) > 0.9).all()  # no empty cluster
@@ -69,4 +69,4 @@ def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
 )
 def test_unsuitable_networks_raise(ranker: Ranker, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        initialise_from_clusters(ranker, words(), ClusterInitialisation(), 0)
+        initialise_from_clusters(ranker, word_vectors(), ClusterInitialisation(), 0)

@@ -62,7 +62,7 @@ def test_distributed_gradients_equal_those_of_one_process(name: str) -> None:
     rows, results = np.arange(8), []
     for processes in (SINGLE_PROCESS, DistributedProcesses()):
         ranker = build_for_training(name)
-        assert processes.backward(ranker, PairTask(), rows, 3) > 0  # micro-batches of 3, 3 and 2
+        assert processes.backward(ranker, PairTask(), rows, 3) > 0  # micro-batches of 3, 3 and 2 pairs
         assert processes.backward(ranker, PairTask(), rows[:4], 8) > 0
         results.append(gradients(ranker))
     assert not [parameter for parameter, value in results[1].items() if value is None]
@@ -82,7 +82,7 @@ def test_gradients_of_ranks_average_to_those_of_the_batch(batch_size: int) -> No
         losses.append(processes.backward(ranker, PairTask(), rows, 2))
         for name, value in gradients(ranker).items():
             assert value is not None
-            total[name] = total.get(name, torch.zeros_like(value)) + value / 3  # as three processes average
+            total[name] = total.get(name, torch.zeros_like(value)) + value / 3  # the average of three processes
     assert sum(losses) == pytest.approx(loss, abs=1e-6)
     torch.testing.assert_close(total, expected, rtol=0, atol=1e-6)
 

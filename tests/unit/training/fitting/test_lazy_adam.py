@@ -1,4 +1,4 @@
-"""Compare training steps with sparse embeddings with those of Adam, and pairwise losses with values by hand."""
+"""Compare LazyAdam with Adam, and pairwise losses with hand-computed values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from training.fitting.training_loop import take_step
 from training.tasks.pairs import MaskedIds, PairwiseSpec, PairwiseTask, hinge_loss, l1_norm, pairwise_loss
 
 CPU = torch.device("cpu")
-STEADY = list(range(2, 7))  # words of every batch
+RECURRING = list(range(2, 7))  # words of every batch
 BATCHES = [list(range(start, start + 10)) for start in (10, 20, 30)]  # words of one batch only
 NEVER = list(range(40, 50))  # words of no batch
 
@@ -35,11 +35,11 @@ def pairs() -> TrainingPairs:
     rng = np.random.default_rng(0)
 
     def texts(length: int) -> PaddedTexts:
-        return PaddedTexts.from_ids([list(rng.choice(STEADY + words, length - i)) for words in BATCHES for i in range(4)])
+        return PaddedTexts.from_ids([list(rng.choice(RECURRING + words, length - i)) for words in BATCHES for i in range(4)])
 
     queries, premises = texts(6), texts(20)
     for rows in np.arange(12).reshape(3, 4):  # random texts may lack some words
-        premises.ids[rows[0], :5] = torch.tensor(STEADY).int()
+        premises.ids[rows[0], :5] = torch.tensor(RECURRING).int()
         premises.ids[rows[1], :10] = torch.tensor(BATCHES[rows[0] // 4]).int()
     return TrainingPairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
 
@@ -49,7 +49,7 @@ def task(data: TrainingPairs) -> PairwiseTask:
     return PairwiseTask(data, SimpleNamespace(candidates=()), Recipe(ranker="knrm", task=PairwiseSpec()), CPU)  # type: ignore[arg-type]
 
 
-def twins() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
+def build_sparse_and_dense() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
     """Build equal networks with sparse and dense embeddings, and their optimisers."""
     torch.manual_seed(0)
     lazy = KNRM(KNRM.Config(vocabulary=50, dimensions=8, dropout=0.0))
@@ -63,7 +63,7 @@ def assert_near(actual: Tensor, expected: Tensor) -> None:
 
 
 def test_lazy_adam_updates_only_rows_with_gradients() -> None:
-    lazy, lazy_optimiser, dense, adam = twins()
+    lazy, lazy_optimiser, dense, adam = build_sparse_and_dense()
     before = lazy.embedding.weight.detach().clone()
     tables, dense_tables = [], []
     for rows in np.arange(12).reshape(3, 4):
@@ -71,12 +71,12 @@ def test_lazy_adam_updates_only_rows_with_gradients() -> None:
         assert losses[0] == pytest.approx(losses[1], abs=1e-6)
         tables.append(lazy.embedding.weight.detach().clone())
         dense_tables.append(dense.embedding.weight.detach().clone())
-    updated = STEADY + BATCHES[0]
+    updated = RECURRING + BATCHES[0]
     untouched = sorted(set(range(50)) - set(updated))
     assert_near(tables[0][updated], dense_tables[0][updated])
     assert ((tables[0] - before)[updated].abs().amax(1) > 0.005).all()
     assert torch.equal(tables[0][untouched], before[untouched])
-    assert_near(tables[-1][STEADY], dense_tables[-1][STEADY])
+    assert_near(tables[-1][RECURRING], dense_tables[-1][RECURRING])
     assert_near(tables[-1][BATCHES[2]], dense_tables[-1][BATCHES[2]])  # a first gradient, at the third step
     assert_near(lazy.linear.weight, dense.linear.weight)
     assert_near(lazy.linear.bias, dense.linear.bias)
@@ -102,8 +102,8 @@ def test_lazy_adam_keeps_moments_of_rows_without_gradient() -> None:
 
 def test_lazy_adam_matches_adam_for_small_gradients() -> None:
     tables = [nn.Embedding.from_pretrained(torch.zeros(2, 3), freeze=False, sparse=sparse) for sparse in (True, False)]
-    for table, kind in zip(tables, (LazyAdam, torch.optim.Adam), strict=True):
-        optimiser = kind(table.parameters(), lr=0.1)
+    for table, optimiser_class in zip(tables, (LazyAdam, torch.optim.Adam), strict=True):
+        optimiser = optimiser_class(table.parameters(), lr=0.1)
         (table(torch.tensor([1])) * torch.tensor([1e-7, -1e-8, 1e-6])).sum().backward()
         optimiser.step()
     assert_near(tables[0].weight, tables[1].weight)
@@ -113,14 +113,14 @@ def test_lazy_adam_matches_adam_for_small_gradients() -> None:
 def test_micro_batches_equal_one_batch() -> None:
     results = []
     for micro in (12, 4, 1):
-        lazy, optimiser, *_ = twins()
+        lazy, optimiser, *_ = build_sparse_and_dense()
         loss = take_step(lazy, optimiser, task(pairs()), np.arange(12), micro)
         results.append([*lazy.state_dict().values(), torch.tensor(loss)])
     for parts in results[1:]:
         for actual, expected_value in zip(parts, results[0], strict=True):
             assert_near(actual, expected_value)
 
-    lazy, optimiser, *_ = twins()
+    lazy, optimiser, *_ = build_sparse_and_dense()
     data = pairs()
     query, positive, negative = (
         texts.batch(rows, CPU)
@@ -132,7 +132,7 @@ def test_micro_batches_equal_one_batch() -> None:
 
 
 def test_restored_optimiser_continues_identically() -> None:
-    runs = [twins()[:2] for _ in range(3)]
+    runs = [build_sparse_and_dense()[:2] for _ in range(3)]
     (lazy, optimiser), (repeated, _), (resumed, resumed_optimiser) = runs
     steps = np.arange(12).reshape(3, 4)
     for ranker, ranker_optimiser in runs[:2]:
@@ -152,15 +152,15 @@ def test_restored_optimiser_continues_identically() -> None:
         assert torch.equal(value, resumed.state_dict()[name])
 
 
-def text(words: int) -> MaskedIds:
-    """Build four texts, the last one shorter."""
-    mask = torch.arange(words) < torch.tensor([[words], [words], [words], [words - 2]])
-    return torch.randint(2, 30, (4, words)) * mask, mask
+def random_texts(length: int) -> MaskedIds:
+    """Build four random texts, the last shorter than the others."""
+    mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
+    return torch.randint(2, 30, (4, length)) * mask, mask
 
 
 def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
     torch.manual_seed(1)
-    return text(5), text(12), text(9)
+    return random_texts(5), random_texts(12), random_texts(9)
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])

@@ -1,4 +1,4 @@
-"""Test lists of arguments, and invariances and gradients of listwise losses; tests/golden has values."""
+"""Test lists of arguments, and invariances and gradients of listwise losses; their values are tested in tests/golden."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_losses_ignore_order_and_padding_and_have_exact_gradients(name: str) -> 
     wider = functional.pad(labels, (1, 3), value=-1), functional.pad(scores, (1, 3), value=torch.inf)
     torch.testing.assert_close(loss(*wider), expected)
     torch.testing.assert_close(loss(labels, scores.masked_fill(labels < 0, -5e3)), expected)
-    more = torch.cat([labels, torch.full((2, 5), -1.0)]), torch.cat([scores, torch.ones(2, 5)])
-    torch.testing.assert_close(loss(*more), expected)
+    extended = torch.cat([labels, torch.full((2, 5), -1.0)]), torch.cat([scores, torch.ones(2, 5)])
+    torch.testing.assert_close(loss(*extended), expected)
     parts = [loss.weighted_sum(labels[rows], scores[rows]) for rows in (slice(0, 2), slice(2, 3))]
     torch.testing.assert_close(sum(parts) / loss.weight_count(labels), expected)
     assert torch.isclose(loss(labels, scores + 3), expected) == (name != "mse")  # only squared errors depend on a common shift
@@ -56,9 +56,9 @@ def test_losses_ignore_order_and_padding_and_have_exact_gradients(name: str) -> 
     assert torch.autograd.gradcheck(lambda values: loss(labels, values), scores.clone().requires_grad_())
 
 
-def test_margin_mse_by_hand() -> None:
+def test_margin_mse_matches_hand_computed_value() -> None:
     labels, scores = torch.tensor([[1.5, 0, 0.5, -1], [2, 2, 1, -1]]), torch.tensor([[3.0, 1, 2, 9], [0, 1, 0, 9]])
-    squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]  # no pair of equal labels
+    squares = [(1.5 - 2) ** 2, (1 - 1) ** 2, (0.5 - 1) ** 2, (1 - 0) ** 2, (1 - 1) ** 2]  # pairs with different labels only
     assert MARGIN_MSE(labels, scores) == pytest.approx(sum(squares) / 5)
     assert MARGIN_MSE(labels, labels + 7) == 0
 
@@ -75,7 +75,7 @@ def test_losses_stay_finite_and_ignore_lists_without_labels(name: str) -> None:
         loss, slopes = loss_and_gradient(GRADED.float(), (random_scores(GRADED).sign() * size).float())
         assert loss.isfinite()
         assert slopes.isfinite().all()
-    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # every item of these counts
+    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # these weight all items
         loss, slopes = loss_and_gradient(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
         assert loss == 0
         assert slopes.abs().max() == 0
@@ -156,7 +156,7 @@ def test_mean_correlations_average_over_topics() -> None:
 
 
 def test_missing_or_damaged_tables_raise(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare quality -i DIR --work-dir"):
+    with pytest.raises(InputError, match=r"ukp.parquet: not found; run `python -m training prepare quality -i DIR --work"):
         load_table(tmp_path, "ukp")
     file = table_path(tmp_path, "ukp")
     file.parent.mkdir()

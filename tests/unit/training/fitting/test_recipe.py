@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,21 +38,15 @@ def test_every_ranker_has_a_recipe() -> None:
     assert "webis" not in CREDITS
     for file in RECIPES.glob("*.toml"):
         recipe = load_recipe(file.stem)
-        assert "webis" not in file.read_text().lower()  # which only tests
+        assert "webis" not in file.read_text().lower()  # used for testing only
         assert not isinstance(recipe.task, QualitySpec) or {*recipe.task.datasets} <= set(CREDITS)
         network_class = recipe.network_class
-        bert = issubclass(network_class, BERTNetwork)
-        table = (
-            PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
-            if bert
-            else {"vocabulary": 10}
-        )
-        table |= (
-            {"tags": tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()}
-            if recipe.task.surface_vectors
-            else {}
-        )
-        network_class(network_class.Config(**table, **recipe.network))
+        derived: dict[str, Any] = {"vocabulary": 10}
+        if issubclass(network_class, BERTNetwork):
+            derived = PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
+        elif recipe.task.surface_vectors:
+            derived["tags"] = tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
+        network_class(network_class.Config(**derived, **recipe.network))
 
 
 def test_tagger_recipes_differ_in_data_and_vectors() -> None:
@@ -64,36 +59,31 @@ def test_tagger_recipes_differ_in_data_and_vectors() -> None:
     }
     taggers = [recipe for recipe in recipes.values() if isinstance(recipe.task, TaggingSpec)]
     first = recipes["targer_essays"]
-    assert all(
-        (spec.network, spec.max_terms, spec.training) == (first.network, first.max_terms, first.training) for spec in taggers
-    )
     for tagger in taggers:
+        assert (tagger.network, tagger.max_terms, tagger.training) == (first.network, first.max_terms, first.training)
         start = recipes[tagger.initial_checkpoint]
         assert isinstance(start.task, LanguageModelSpec)
         assert start.task.surface_vectors == tagger.task.surface_vectors
-        assert {name for name, size in tagger.network.items() if start.network[name] != size} == {
-            *("dropout", "output_dropout", "longest")
-        }
+        changed = {name for name, size in tagger.network.items() if start.network[name] != size}
+        assert changed == {"dropout", "output_dropout", "longest"}
     assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
 
 
-def test_default_recipe_is_published(tmp_path: Path) -> None:
+def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     recipe = load_recipe("knrm")
     assert (recipe.training.epochs, recipe.training.validations_per_epoch, recipe.training.margin) == (10, 8, 1.0)
     assert (recipe.training.learning_rate, recipe.training.batch_size) == (1e-3, 32)
     assert (recipe.lengths.query, recipe.lengths.premise) == (10, 100)
-    recipe = load_recipe(write(tmp_path, GOOD))  # stored settings
+    recipe = load_recipe(write(tmp_path, GOOD))
     assert (recipe.network, recipe.training.epochs, recipe.training.micro_batch_size) == ({"kernels": 11}, 2, 8)
     lists = load_recipe("tfr_bert").task
-    assert lists == QualitySpec(("ukp",), 12, "list", "logistic")  # alone: no licence of the other's was found
+    assert lists == QualitySpec(("ukp",), 12, "list", "logistic")  # without ibm, whose licence is unknown
     assert load_recipe("knrm").task == PairwiseSpec()
-    assert not {"quality", "pairs", "task", "clusters"} & {
-        *load_recipe("knrm").to_provenance()
-    }  # the default goes without saying
+    assert not {"quality", "pairs", "task", "clusters"} & {*load_recipe("knrm").to_provenance()}  # defaults are omitted
     snrm = load_recipe("snrm")
     assert isinstance(snrm.task, ContrastiveSpec)
     assert snrm.clusters is not None
-    assert snrm.training.batch_size == snrm.training.micro_batch_size  # all of a batch are negatives
+    assert snrm.training.batch_size == snrm.training.micro_batch_size  # all premises of the batch are negatives
     assert "clusters" in snrm.to_provenance()
     with pytest.raises(UsageError, match="unknown recipe 'knmr'; did you mean 'knrm'"):
         load_recipe("knmr")
@@ -116,7 +106,7 @@ def test_default_recipe_is_published(tmp_path: Path) -> None:
         (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
         ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokenizer; remove max_terms"),
         ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
-        (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; must be at least 1"),
+        (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected at least 1"),
         (GOOD + "max_steps = -1", "Expected `int` >= 0 - at `$.training.max_steps`"),
         (GOOD + "learning_rate = nan", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
@@ -140,7 +130,7 @@ def test_default_recipe_is_published(tmp_path: Path) -> None:
             "Expected `int` >= 1 - at `$.language_model.negative_samples`",
         ),
         ("quality = 3\n" + GOOD, "quality must be a table"),
-        (QUALITY.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.quality.datasets[0]`"),  # never trained on
+        (QUALITY.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.quality.datasets[0]`"),  # testing only
         (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
         (QUALITY.replace('"ukp"', ""), "quality.datasets is []; expected ukp, ibm or both"),
         (QUALITY + "list_size = 1", "Expected `int` >= 2 - at `$.quality.list_size`"),
@@ -182,24 +172,19 @@ def test_schedule_shuffles_each_epoch_and_spaces_validations() -> None:
     assert epochs[0].tolist() != epochs[1].tolist()
     assert [len(plan.batch(step)) for step in range(4)] == [3, 3, 3, 1]
 
-    assert [step for step in range(8) if schedule(epochs=2, validations_per_epoch=2).is_validation_step(step)] == [1, 3, 5, 7]
-    assert [step for step in range(7) if schedule(epochs=2, validations_per_epoch=2, max_steps=7).is_validation_step(step)] == [
-        1,
-        3,
-        5,
-        6,
-    ]
+    for max_steps, expected in ((0, [1, 3, 5, 7]), (7, [1, 3, 5, 6])):
+        plan = schedule(epochs=2, validations_per_epoch=2, max_steps=max_steps)
+        assert [step for step in range(plan.total_steps) if plan.is_validation_step(step)] == expected
     assert all(schedule(epochs=1, validations_per_epoch=8).is_validation_step(step) for step in range(4))
 
 
 def test_learning_rate_warm_up_and_decay() -> None:
-    assert [schedule(epochs=1, linear_decay=True).learning_rate_factor(step) for step in range(4)] == pytest.approx(
-        [1, 0.75, 0.5, 0.25]
-    )
-    assert schedule(epochs=1).learning_rate_factor(3) == 1
-    rates = [schedule(epochs=3, warmup_fraction=0.25, linear_decay=True).learning_rate_factor(step) for step in range(12)]
-    assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 0.75])
-    assert rates[-1] == pytest.approx(1 / 12)
-    assert [schedule(epochs=3, warmup_fraction=0.25).learning_rate_factor(step) for step in range(1, 5)] == pytest.approx(
-        [2 / 3, 1, 1, 1]
-    )
+    def factors(**training: object) -> list[float]:
+        plan = schedule(**training)  # type: ignore[arg-type]
+        return [plan.learning_rate_factor(step) for step in range(plan.total_steps)]
+
+    assert factors(epochs=1) == [1, 1, 1, 1]
+    assert factors(epochs=1, linear_decay=True) == pytest.approx([1, 0.75, 0.5, 0.25])
+    assert factors(epochs=3, warmup_fraction=0.25)[:5] == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
+    both = factors(epochs=3, warmup_fraction=0.25, linear_decay=True)
+    assert [*both[:4], both[-1]] == pytest.approx([1 / 3, 2 / 3, 1, 0.75, 1 / 12])

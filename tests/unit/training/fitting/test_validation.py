@@ -18,7 +18,7 @@ from training.fitting.validation import candidate_metrics, full_collection_metri
 
 
 def scores(*ranks: int) -> np.ndarray:
-    """Build scores of one query that put the 5 positives (first columns) at these ranks of 105."""
+    """Build the scores of one query that rank its 5 positives (first columns) at `ranks` of 105."""
     order = list(range(5, 105))
     for rank, document in sorted(zip(ranks, range(5), strict=True)):
         order.insert(rank - 1, document)
@@ -31,7 +31,7 @@ CPU = torch.device("cpu")
 TIES = np.arange(105)[None]
 
 
-def test_candidate_metrics_by_hand() -> None:
+def test_candidate_metrics_match_hand_computed_values() -> None:
     assert candidate_metrics(scores(1, 2, 3, 4, 5), TIES) == {"MRR@20": 100, "MAP@20": 100, "nDCG@20": 100}
     assert candidate_metrics(scores(21, 22, 23, 24, 25), TIES) == {"MRR@20": 0, "MAP@20": 0, "nDCG@20": 0}
     metrics = candidate_metrics(scores(2, 5, 20, 21, 80), TIES)
@@ -75,7 +75,7 @@ def test_ranker_scorer_equals_forward(ranker_class: type[Ranker]) -> None:
 
 
 class LookupNetwork(SNRM):
-    """A network that looks latent vectors up: row n for the text [n]."""
+    """A network that encodes the text [n] as row n of a table."""
 
     def __init__(self, rows: list[list[float]]) -> None:
         super().__init__(SNRM.Config(2, 2, latent=2))

@@ -10,19 +10,19 @@ from training.fusion.ensemble import FIT_CANDIDATES, cross_validated_scores, fit
 FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
 
-def scores_of(queries: int) -> dict[str, np.ndarray]:
-    """Build scores (queries, 105): knrm ranks positives high, gru ranks them low."""
+def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
+    """Simulate scores (queries, 105): knrm ranks the positives high, gru ranks them low."""
     rng = np.random.default_rng(0)
     is_positive = np.arange(105) < 5
     return {
-        "knrm": rng.normal(size=(queries, 105)) + 2 * is_positive,
-        "gru": 5 * rng.normal(size=(queries, 105)) - 3 * is_positive,
+        "knrm": rng.normal(size=(query_count, 105)) + 2 * is_positive,
+        "gru": 5 * rng.normal(size=(query_count, 105)) - 3 * is_positive,
     }
 
 
 def test_regression_is_least_squares_over_scaled_scores() -> None:
     assert FIT_CANDIDATES.tolist() == [0, 1, 2, 3, 4, 5, 25, 45, 65, 85]  # positives and the first negative of each
-    all_scores = scores_of(6)
+    all_scores = simulate_scores(6)
     ensemble, metrics = fit_regression(all_scores, FINGERPRINTS)
     scores = {name: values[:, FIT_CANDIDATES] for name, values in all_scores.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
@@ -38,15 +38,15 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
 
 
 def test_regression_can_be_non_negative() -> None:
-    plain, _ = fit_regression(scores_of(60), FINGERPRINTS)
-    positive, _ = fit_regression(scores_of(60), FINGERPRINTS, non_negative=True)
+    plain, _ = fit_regression(simulate_scores(60), FINGERPRINTS)
+    positive, _ = fit_regression(simulate_scores(60), FINGERPRINTS, non_negative=True)
     assert plain.members[1].coefficient < -0.1
     assert positive.members[1].coefficient == 0
     assert positive.members[0].coefficient > 0
 
 
 def test_regression_scores_rankings_and_arrays_alike() -> None:
-    scores = scores_of(2)
+    scores = simulate_scores(2)
     regression, _ = fit_regression(scores, FINGERPRINTS)
     docnos = [f"d{index}" for index in range(105)]
     tables = {
@@ -59,13 +59,12 @@ def test_regression_scores_rankings_and_arrays_alike() -> None:
 
 
 def test_cross_validated_scores_hold_out_the_fold() -> None:
-    scores = scores_of(20)
-    fold_of = assign_folds(20)
+    scores = simulate_scores(20)
+    folds = assign_folds(20)
     held_out_scores = cross_validated_scores(scores, non_negative=False)
-    in_fold = np.flatnonzero(fold_of == fold_of[0])
-    train = {name: values[fold_of != fold_of[0]] for name, values in scores.items()}
+    in_fold = np.flatnonzero(folds == folds[0])
+    train = {name: values[folds != folds[0]] for name, values in scores.items()}
     expected, _ = fit_regression(train, FINGERPRINTS)
-    assert held_out_scores[in_fold] == pytest.approx(
-        expected.score({name: values[in_fold] for name, values in scores.items()}), abs=1e-12
-    )
+    expected_scores = expected.score({name: values[in_fold] for name, values in scores.items()})
+    assert held_out_scores[in_fold] == pytest.approx(expected_scores, abs=1e-12)
     assert not np.allclose(held_out_scores, fit_regression(scores, FINGERPRINTS)[0].score(scores))

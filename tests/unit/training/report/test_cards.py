@@ -1,4 +1,4 @@
-"""Cards of shipped checkpoints equal their rendered templates."""
+"""Test that the cards of shipped checkpoints equal their rendered templates."""
 
 from __future__ import annotations
 
@@ -44,9 +44,15 @@ def test_network_card(name: str) -> None:
 def test_grid_card(name: str) -> None:
     text, metrics = _shipped(name)
     best = msgspec.convert(read_json(CHECKPOINT_DIR / name / CONFIG), LexicalParameters)
-    facts = {"name": name, "formula": best.describe(), "metrics": metrics, "provenance": SHIPPED[name], "data": JUDGED_CREDIT}
+    variables = {
+        "name": name,
+        "formula": best.describe(),
+        "metrics": metrics,
+        "provenance": SHIPPED[name],
+        "data": JUDGED_CREDIT,
+    }
 
-    assert render_card("grid", **facts, measures=SELECTION_MEASURES, evaluations=(CROSS_VALIDATED, IN_SAMPLE)) == text
+    assert render_card("grid", **variables, measures=SELECTION_MEASURES, evaluations=(CROSS_VALIDATED, IN_SAMPLE)) == text
 
 
 def test_fusion_card_and_missing_template_variable() -> None:

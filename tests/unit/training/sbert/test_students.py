@@ -190,7 +190,7 @@ def test_validator_metrics_match_brute_force_and_fit(
     assert validator.map_at_20(model, False) == pytest.approx(expected, abs=0.01)
 
 
-def test_cache_key_depends_on_teacher_and_pair_settings(work_dir: Path, recipe_file: str, another: Path) -> None:
+def test_cache_key_depends_on_teacher_and_pair_settings(work_dir: Path, recipe_file: str, other_encoder: Path) -> None:
     recipe = load_recipe(recipe_file)
     task = recipe.task
     assert isinstance(task, AugmentedSBERTSpec)
@@ -201,15 +201,15 @@ def test_cache_key_depends_on_teacher_and_pair_settings(work_dir: Path, recipe_f
     assert len({repr(StudentExperiment(work_dir, recipe, pairs, CPU).cache_key(TEACHER)) for pairs in settings}) == 4
     changes = {
         "default": {},
-        "fine-tuned": {"teacher_encoder": str(another)},
-        "zero-shot": {"teacher_encoder": str(another), "train_teacher": False},
+        "fine-tuned": {"teacher_encoder": str(other_encoder)},
+        "zero-shot": {"teacher_encoder": str(other_encoder), "train_teacher": False},
     }
     experiments = {name: StudentExperiment(work_dir, recipe, replace(task, **change), CPU) for name, change in changes.items()}
     assert len({repr(experiment.cache_key(TEACHER)) for experiment in experiments.values()}) == 3
     assert experiments["fine-tuned"].gold.equals(experiments["default"].gold)
     labels = {name: experiment.silver["label"].to_numpy() for name, experiment in experiments.items()}
     assert not np.allclose(labels["default"], labels["fine-tuned"], rtol=0, atol=1e-5)
-    zero_shot = build_network(another, experiments["zero-shot"]._training_config(TEACHER), recipe.seed, CPU)
+    zero_shot = build_network(other_encoder, experiments["zero-shot"]._training_config(TEACHER), recipe.seed, CPU)
     assert labels["zero-shot"] == pytest.approx(score_pairs(zero_shot, experiments["default"].silver), abs=1e-6)
     assert not np.allclose(labels["fine-tuned"], labels["zero-shot"], rtol=0, atol=1e-5)
 

@@ -141,23 +141,23 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial: Callable[
 
 
 def test_adapted_pairs_are_labelled_by_the_source_teacher(
-    make_trial: Callable[[str], Trial], encoder: Path, another: Path
+    make_trial: Callable[[str], Trial], encoder: Path, other_encoder: Path
 ) -> None:
     source, target = make_trial("bws_cross"), make_trial("mrpc")
     adapted = target._adapted_pairs(source)
     assert adapted["label"].to_numpy() == pytest.approx(score_pairs(source.load_teacher(), target.gold.train), abs=1e-6)
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
-    source._encoders = Encoders(another, encoder)
-    for training, initial in ((TEACHER, another), (STUDENT, encoder)):
+    source._encoders = Encoders(other_encoder, encoder)
+    for training, initial in ((TEACHER, other_encoder), (STUDENT, encoder)):
         weights = safetensors.torch.load_file(initial / "model.safetensors")
         last = get_encoder(source._build(training)).encoder.layer[-1]
         assert torch.equal(last.output.dense.weight, weights["encoder.layer.3.output.dense.weight"])
 
 
-def test_study_initialises_teachers_from_another_encoder(run: Callable[..., int], another: Path, tmp_path: Path) -> None:
+def test_study_initialises_teachers_from_another_encoder(run: Callable[..., int], other_encoder: Path, tmp_path: Path) -> None:
     results = {}
-    for name, flags in {"same": [], "another": ["--teacher", str(another)]}.items():
-        assert run(name, "--part", "bws_in", *flags) == 0
+    for name, flags in {"same": [], "another": ["--teacher", str(other_encoder)]}.items():
+        assert run(name, "--task", "bws_in", *flags) == 0
         results[name] = pd.read_csv(tmp_path / f"{name}.csv").set_index("network")["test"]
     without_teacher = ["baseline", "untrained", "bi_encoder"]
     assert results["same"][without_teacher].tolist() == results["another"][without_teacher].tolist()

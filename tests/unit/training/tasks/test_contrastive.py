@@ -1,4 +1,4 @@
-"""Test the in-batch loss and its query-likelihood labels against values computed by hand."""
+"""Test the loss with in-batch negatives and its query-likelihood labels against hand-computed values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
 PREMISES = [[2, 2, 6, 1], [4, 7], [3, 6, 7, 8, 9], [8, 5]]
 
 
-def task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
+def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
     recipe = Recipe(ranker="snrm", training=TrainingSettings(l1_weight=l1_weight), task=spec)
     queries = ValidationQueries(
         PaddedTexts.from_ids([]), PaddedTexts.from_ids([]), np.empty((0, CANDIDATES_PER_QUERY), dtype=int), np.empty(0), [], []
@@ -29,8 +29,8 @@ def task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask:
     return ContrastiveTask(pairs, queries, recipe, CPU)
 
 
-def network() -> tuple[SNRM, np.ndarray, np.ndarray]:
-    """Return a network and the vectors of all conclusions and premises."""
+def build_network_and_vectors() -> tuple[SNRM, np.ndarray, np.ndarray]:
+    """Build a network and encode all conclusions and premises."""
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
     with torch.no_grad():
@@ -44,25 +44,25 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def test_loss_excludes_premises_of_the_same_conclusion() -> None:
-    ranker, queries, premises = network()
+    ranker, queries, premises = build_network_and_vectors()
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
     expected = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
-    loss = task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
+    loss = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
     assert loss.item() == pytest.approx(expected, abs=1e-5)
     assert expected > 0.1
 
 
 def test_weak_labels_are_query_likelihoods() -> None:
-    ranker, queries, premises = network()
-    weak = task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
+    ranker, queries, premises = build_network_and_vectors()
+    weak = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
     labels = np.exp(log_softmax(weak.query_log_likelihoods(np.arange(4))))
     expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
     assert weak.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
-    likelihoods = task(ContrastiveSpec(mu=20.0)).query_log_likelihoods(np.array([0, 3]))
+    likelihoods = build_task(ContrastiveSpec(mu=20.0)).query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),
@@ -73,10 +73,10 @@ def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
 
 
 def test_loss_interpolates_labels_and_adds_l1_penalty() -> None:
-    ranker, queries, premises = network()
+    ranker, queries, premises = build_network_and_vectors()
     batch = np.arange(4)
     hard, weak, both, sparse = (
-        task(ContrastiveSpec(temperature=0.05, weak_label_weight=weight), l1_weight).loss(ranker, batch, batch).item()
+        build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=weight), l1_weight).loss(ranker, batch, batch).item()
         for weight, l1_weight in ((0.0, 0.0), (1.0, 0.0), (0.25, 0.0), (0.25, 0.3))
     )
     assert both == pytest.approx(0.75 * hard + 0.25 * weak, abs=1e-5)
@@ -84,8 +84,8 @@ def test_loss_interpolates_labels_and_adds_l1_penalty() -> None:
 
 
 def test_micro_batches_contribute_by_size() -> None:
-    ranker, *_ = network()
-    contrastive, halves = task(ContrastiveSpec(temperature=0.05)), (np.arange(2), np.arange(2, 4))
+    ranker, *_ = build_network_and_vectors()
+    contrastive, halves = build_task(ContrastiveSpec(temperature=0.05)), (np.arange(2), np.arange(2, 4))
     losses = [contrastive.loss(ranker, half, half).item() for half in halves]
     contributions = [contrastive.loss(ranker, half, np.arange(4)).item() for half in halves]
     assert contributions == pytest.approx([loss / 2 for loss in losses])

@@ -1,4 +1,4 @@
-"""Test the titles, documents and loss of distillation."""
+"""Test titles, sampled documents and losses of distillation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 
 from submission.errors import InputError
 from submission.models.ranker import Ranker
-from tests.conftest import make_argument
-from tests.unit.training.tasks.test_quality import tiny
+from tests.conftest import argument
+from tests.unit.training.tasks.test_quality import build_tiny_network
 from training.data.debates import exclude_similar, read_debate_titles
 from training.data.distillation import DistillationSettings, _select_ranks, table_path
 from training.data.quality import COLUMNS
@@ -25,8 +25,8 @@ from training.tasks.distillation import DistillationSpec, DistillationTask
 CPU = torch.device("cpu")
 
 
-def write(file: Path, *contexts: dict[str, object]) -> Path:
-    arguments = [make_argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
+def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
+    arguments = [argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
     content = json.dumps({"arguments": arguments}).encode()
     file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
     return file
@@ -34,7 +34,7 @@ def write(file: Path, *contexts: dict[str, object]) -> Path:
 
 def test_read_debate_titles_normalises_and_deduplicates(tmp_path: Path) -> None:
     files = [
-        write(
+        write_corpus(
             tmp_path / "debateorg.json",
             {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
             {"sourceTitle": "Zoos are prisons | debate.org", "discussionTitle": None},
@@ -43,7 +43,7 @@ def test_read_debate_titles_normalises_and_deduplicates(tmp_path: Path) -> None:
             {"discussionTitle": "Chess 2.0"},
             {},
         ),
-        write(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}),
+        write_corpus(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}),
     ]
     assert read_debate_titles(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
     assert read_debate_titles(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
@@ -56,20 +56,20 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
 
 
 @pytest.mark.parametrize(
-    ("title", "is_a_topic"),
+    ("title", "is_similar"),
     [
         ("Teacher tenure", True),  # both stems of the shorter title
         ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three stems
         ("Teachers should be armed", False),  # one common stem
-        ("Abotion should be legal", True),  # the ratio of `abotion legal` and `abortion legal` is 96
+        ("Abotion should be legal", True),  # the edit similarity of `abotion legal` and `abortion legal` is 96 %
         ("Abortion", True),  # its only stem
-        ("legal drugs", False),  # half of each, but a single stem
+        ("legal drugs", False),  # half of the stems of each, but only one
         ("Electric cars are safe to drive in winter and in summer", False),
         ("whys and wherefores", False),  # stop words only
     ],
 )
-def test_exclude_similar_titles(title: str, is_a_topic: bool) -> None:
-    assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_a_topic else [title]) + ["Cats and dogs"]
+def test_exclude_titles_similar_to_a_topic(title: str, is_similar: bool) -> None:
+    assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
 
 
 def test_select_ranks_keeps_the_best_and_samples_the_rest() -> None:
@@ -88,12 +88,12 @@ SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
 
 
 def load_task(work: Path, spec: DistillationSpec | None = None) -> DistillationTask:
-    spec = spec or DistillationSpec()
-    return spec.build_task(Recipe(ranker="tfr_bert", task=spec), SimpleNamespace(reader=tiny()[1]), work, CPU)  # type: ignore[arg-type, return-value]
+    spec, trainee = spec or DistillationSpec(), SimpleNamespace(tokeniser=build_tiny_network()[1])
+    return spec.build_task(Recipe(ranker="tfr_bert", task=spec), trainee, work, CPU)  # type: ignore[arg-type, return-value]
 
 
-def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationTask]:
-    """Build a network and a task with scored titles, of which a tenth, at least one, is held out."""
+def build_distillation(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationTask]:
+    """Build a network and a task of scored titles; a tenth of them, at least one, is held out."""
     rows = [
         ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
         for n in range(titles)
@@ -101,12 +101,12 @@ def distilled(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationT
     ]
     table_path(work).parent.mkdir(parents=True)
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
-    return tiny()[0], load_task(work, DistillationSpec(loss, 3))  # type: ignore[arg-type]
+    return build_tiny_network()[0], load_task(work, DistillationSpec(loss, 3))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
 def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: str) -> None:
-    ranker, task = distilled(tmp_path, 2, loss)
+    ranker, task = build_distillation(tmp_path, 2, loss)
     assert (task.train_size, task.validation_size) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
     rows = task._lists.rows[0]
@@ -120,11 +120,11 @@ def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: str) -> 
 
 
 def test_whole_titles_are_held_out(tmp_path: Path) -> None:
-    _, task = distilled(tmp_path, 20, "mse")
+    _, task = build_distillation(tmp_path, 20, "mse")
     assert (task.train_size, task.validation_size) == (18, 2)
     assert len(task._validation) == 2 * 3
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
-        distilled(tmp_path / "one", 1, "mse")
+        build_distillation(tmp_path / "one", 1, "mse")
     with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distillation"):
         load_task(tmp_path / "none")
     table_path(tmp_path).write_bytes(b"damaged")

@@ -21,93 +21,85 @@ ZOOS, ARE, CRUEL = 2, 3, 4
 PASSAGES = [passage for text in ("Zoos are what cruel people are", "cruel zoos", "are") for passage in READER.split(text)]
 
 
-def model(seed: int = 0) -> LanguageModel:
-    torch.manual_seed(seed)
+def build_model() -> LanguageModel:
+    torch.manual_seed(0)
     config = LanguageModel.Config(len(READER.vocabulary), (), dimensions=6, letter_dimensions=4, filters=3, hidden=5, longest=6)
     return LanguageModel(config).eval()
 
 
 def test_predictions_depend_on_their_context_only() -> None:
-    language = model()
-    (ahead, next_words), (back, words_before) = language.predictions(PASSAGES)
+    model = build_model()
+    (ahead, next_words), (back, words_before) = model.predictions(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
     assert ahead.shape == back.shape == (4, 6)
-    (changed_ahead, _), (changed_back, _) = language.predictions(READER.split("Zoos are what cruel people zoos"))
+    (changed_ahead, _), (changed_back, _) = model.predictions(READER.split("Zoos are what cruel people zoos"))
     torch.testing.assert_close(changed_ahead[:2], ahead[:2])  # only the last word differs
     assert not torch.isclose(changed_back[0], back[0]).all()
-    (single_ahead, _), (single_back, _) = language.predictions([PASSAGES[1]])
+    (single_ahead, _), (single_back, _) = model.predictions([PASSAGES[1]])
     torch.testing.assert_close(single_ahead, ahead[3:])
     torch.testing.assert_close(single_back, back[3:])
 
 
 def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
-    language = model()
-    predicted, targets = next(iter(language.predictions(PASSAGES)))
+    model = build_model()
+    predicted, targets = next(iter(model.predictions(PASSAGES)))
     distribution = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(distribution, 20_000, replacement=True)
-    loss = language.sampled_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
-    assert loss.item() == pytest.approx(functional.cross_entropy(language.scores(predicted), targets).item(), abs=0.02)
-    torch.nn.init.normal_(language.output_bias.weight)
-    loss = language.sampled_softmax_loss(predicted, targets, torch.arange(2, 6), torch.zeros(6))
-    torch.testing.assert_close(loss, functional.cross_entropy(language.scores(predicted), targets))
+    loss = model.sampled_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
+    assert loss.item() == pytest.approx(functional.cross_entropy(model.scores(predicted), targets).item(), abs=0.02)
+    torch.nn.init.normal_(model.output_bias.weight)
+    loss = model.sampled_softmax_loss(predicted, targets, torch.arange(2, 6), torch.zeros(6))
+    torch.testing.assert_close(loss, functional.cross_entropy(model.scores(predicted), targets))
 
 
-def task(**settings: int) -> LanguageModelTask:
+def build_task(**settings: int) -> LanguageModelTask:
     spec = LanguageModelSpec(**{"passages_per_example": 2, "negative_samples": 50, **settings})  # type: ignore[arg-type]
     return LanguageModelTask(PASSAGES, PASSAGES[:2], spec, len(READER.vocabulary))
 
 
 def test_loss_adds_up_over_micro_batches() -> None:
-    words = task()
-    assert (words.train_size, words.validation_size) == (2, 2)
+    task = build_task()
+    assert (task.train_size, task.validation_size) == (2, 2)
     weights = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
-    assert words._sampling_distribution.tolist() == pytest.approx((weights / weights.sum()).tolist())
-    assert words._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / weights.sum()))
+    assert task._sampling_distribution.tolist() == pytest.approx((weights / weights.sum()).tolist())
+    assert task._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / weights.sum()))
 
-    language, rows = model(), np.array([1, 0])
+    model, rows = build_model(), np.array([1, 0])
     torch.manual_seed(3)
-    loss = words.loss(language, rows, rows)
+    loss = task.loss(model, rows, rows)
     torch.manual_seed(3)
-    torch.testing.assert_close(words.loss(language, rows[:1], rows) + words.loss(language, rows[1:], rows), loss)
+    torch.testing.assert_close(task.loss(model, rows[:1], rows) + task.loss(model, rows[1:], rows), loss)
     loss.backward()  # type: ignore[no-untyped-call]
-    assert {name for name, value in language.named_parameters() if value.grad is None} == {
+    assert {name for name, value in model.named_parameters() if value.grad is None} == {
         *("emission.weight", "emission.bias", "crf.transitions")
     }
     single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(READER.vocabulary))
-    assert single.loss(language, np.array([0]), np.array([0])).item() == 0  # a single word has no context
+    assert single.loss(model, np.array([0]), np.array([0])).item() == 0  # a single word has no context
 
 
 def test_validation_measures_accuracy_and_detects_divergence() -> None:
-    language, words = model(), task()
+    model, task = build_model(), build_task()
     with torch.no_grad():
-        language.output_bias.weight[ARE] = 1e4  # always predicted
-    assert words.validate(language, 1) == words.validate_final(language, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
-    assert words.measure_baselines() == {"most frequent word": {"both": 33.33}}
+        model.output_bias.weight[ARE] = 1e4  # always predicted
+    assert task.validate(model, 1) == task.validate_final(model, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
+    assert task.measure_baselines() == {"most frequent word": {"both": 33.33}}
     with torch.no_grad():
-        language.output_bias.weight[0] = torch.nan
+        model.output_bias.weight[0] = torch.nan
     with pytest.raises(TrainingError, match="step 7: a weight is not finite"):
-        words.validate(language, 7)
+        task.validate(model, 7)
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
 
 
 def test_checkpoint_reproduces_predictions(tmp_path: Path) -> None:
-    save_network(
-        tmp_path / "words",
-        LANGUAGE_MODEL_FORMAT,
-        language := model(),
-        READER,
-        {},
-        {"training_data": {"input": {}}},
-        "# test\n",
-        None,
-    )
-    opened, reader, _ = load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
-    assert reader.vocabulary.terms == READER.vocabulary.terms
-    for (loaded, _), (original, _) in zip(opened.predictions(PASSAGES), language.predictions(PASSAGES), strict=True):
-        assert torch.equal(loaded, original)
+    model, provenance = build_model(), {"training_data": {"input": {}}}
+    save_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT, model, READER, {}, provenance, "# test\n", None)
+    loaded, tokeniser, _ = load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
+    assert tokeniser.vocabulary.terms == READER.vocabulary.terms
+    for (actual, _), (expected, _) in zip(loaded.predictions(PASSAGES), model.predictions(PASSAGES), strict=True):
+        assert torch.equal(actual, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "scores", lambda _, predicted: predicted @ torch.ones(6, 6))
-        with pytest.raises(CheckpointError, match="text processing or network has changed; train the checkpoint again"):
+        with pytest.raises(CheckpointError, match="the text processing or the network has changed; retrain it"):
             load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)

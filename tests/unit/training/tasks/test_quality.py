@@ -1,4 +1,4 @@
-"""Test the held-out debates, the loss and the training of networks on argument quality."""
+"""Test held-out debates, losses and training on argument quality."""
 
 from __future__ import annotations
 
@@ -39,14 +39,16 @@ RECIPE = Recipe(
 )
 
 
-def arguments(data: str = "ukp", debates: int = 6, each: int = 7) -> pd.DataFrame:
-    """Build debates of two topics, with arguments whose score is their number of `topic` tokens."""
+def arguments(data: str = "ukp", debates: int = 6, per_topic: int = 7) -> pd.DataFrame:
+    """Build debates of two topics each, in which the score of an argument is its number of `topic` tokens."""
     rng, rows = np.random.default_rng(len(data) + debates), []
     for topic in range(2 * debates):
-        for index in range(each):
-            good = rng.integers(0, 9)
-            text = " ".join(rng.permutation(["topic"] * good + ["filler"] * (8 - good)))
-            rows.append((data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{index}", text, float(good)))
+        for index in range(per_topic):
+            topic_count = rng.integers(0, 9)
+            text = " ".join(rng.permutation(["topic"] * topic_count + ["filler"] * (8 - topic_count)))
+            rows.append(
+                (data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{index}", text, float(topic_count))
+            )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -56,7 +58,7 @@ def local_encoder(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return encoder.name
 
 
-def tiny(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
+def build_tiny_network(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
     torch.manual_seed(0)
     tokenizer = build_tiny_tokenizer()
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
@@ -79,7 +81,7 @@ def test_whole_debates_are_held_out() -> None:
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
 def test_batch_loss_covers_all_lists(loss: str) -> None:
-    ranker, tokeniser = tiny()
+    ranker, tokeniser = build_tiny_network()
     spec = replace(LISTS, loss=loss)
     train = arguments()
     train["premise"] = [" ".join(text.split()[: 8 - row % 5]) for row, text in enumerate(train["premise"])]
@@ -96,11 +98,11 @@ def test_batch_loss_covers_all_lists(loss: str) -> None:
 
 
 def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> Any:
-    return SimpleNamespace(network=ranker, reader=tokeniser)
+    return SimpleNamespace(network=ranker, tokeniser=tokeniser)
 
 
 def test_validation_disables_dropout_and_keeps_row_order() -> None:
-    ranker, tokeniser = tiny()
+    ranker, tokeniser = build_tiny_network()
     task = QualityTask(arguments(), arguments(), LISTS, tokeniser, CPU)
     ranker.train()
     assert task.validate(ranker, 1) == task.validate(ranker, 1) == task.validate(ranker.eval(), 1)
@@ -114,7 +116,7 @@ def test_validation_disables_dropout_and_keeps_row_order() -> None:
     assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
-def test_network_starts_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
+def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
     ranker = build_network(RECIPE, Path(), Path()).network
     pooler = PretrainedEncoder(local_encoder).load_pooler_weights()
     assert set(pooler) == {"pooler.weight", "pooler.bias"}
@@ -134,7 +136,7 @@ def test_training_orders_arguments_of_other_debates(local_encoder: str, loss: st
     assert np.corrcoef(scores, table[test]["score"])[0, 1] > 0.8
 
 
-def weights(recipe: Recipe) -> dict[str, Tensor]:
+def train_weights(recipe: Recipe) -> dict[str, Tensor]:
     table = arguments()
     dev = (table["debate"] == "d4").to_numpy()
     return train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
@@ -146,19 +148,23 @@ SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
 def test_seed_and_best_validation_determine_the_network(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared: dict[object, FrozenLayerCache] = {}
     monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
-    first, repeated, reseeded = (weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
+    first, repeated, reseeded = (train_weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(value, repeated[name]) for name, value in first.items())
     assert not torch.equal(first["linear.weight"], reseeded["linear.weight"])
-    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {"0", "1", "2"}  # of four blocks one is shared
+    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {
+        "0",
+        "1",
+        "2",
+    }  # one of the four blocks is shared
     [frozen] = shared.values()
     assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
-    one_epoch = weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
+    one_epoch = train_weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
     for correlations in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(correlations)
         monkeypatch.setattr(QualityTask, "validate", lambda *_, values=values: {"Spearman": next(values)})
         is_first = correlations[0] > correlations[1]
-        assert all(torch.equal(value, one_epoch[name]) for name, value in weights(SHORT).items()) == is_first
+        assert all(torch.equal(value, one_epoch[name]) for name, value in train_weights(SHORT).items()) == is_first
 
 
 def test_diverged_or_dead_networks_raise(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +178,7 @@ def test_diverged_or_dead_networks_raise(local_encoder: str, monkeypatch: pytest
 
         monkeypatch.setattr(TFRBERT, "forward", forward)
         with pytest.raises(TrainingError, match=message):
-            weights(SHORT)
+            train_weights(SHORT)
 
 
 @pytest.mark.parametrize("topic", [True, False])

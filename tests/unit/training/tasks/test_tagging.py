@@ -22,7 +22,7 @@ READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
 def document(text: str) -> TaggedDocument:
-    """Parse words with tags, `word/tag`."""
+    """Parse words and tags from `word/tag`."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
     return TaggedDocument(words, tags)
 
@@ -35,7 +35,7 @@ TRAIN = [
 TEST = [document("zoos/B-P close/O"), document("cruel/O ./O")]
 
 
-def network() -> TARGER:
+def build_tagger() -> TARGER:
     torch.manual_seed(0)
     config = TARGER.Config(len(READER.vocabulary), TAGS, dimensions=6, letter_dimensions=4, filters=3, hidden=5, longest=4)
     return TARGER(config)
@@ -46,7 +46,7 @@ def test_components_restart_per_passage_and_unseen_transitions_are_forbidden() -
     assert [passage.text for passage in examples.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
     assert examples.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
-    tagger = network()
+    tagger = build_tagger()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
     allowed = tagger.crf.transitions > FORBIDDEN_SCORE
@@ -60,7 +60,7 @@ def test_components_restart_per_passage_and_unseen_transitions_are_forbidden() -
 
 
 def test_loss_adds_up_over_micro_batches() -> None:
-    tagger = network().eval()
+    tagger = build_tagger().eval()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     rows = np.array([3, 0, 2])
     loss = task.loss(tagger, rows, rows)
@@ -76,7 +76,7 @@ def test_loss_adds_up_over_micro_batches() -> None:
 
 
 def test_validation_and_baselines_use_held_out_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    tagger = network()
+    tagger = build_tagger()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     tags = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
 
@@ -92,7 +92,7 @@ def test_validation_and_baselines_use_held_out_documents(monkeypatch: pytest.Mon
 
 
 def test_predict_tags_keeps_the_order_of_passages(monkeypatch: pytest.MonkeyPatch) -> None:
-    tagger = network().eval()
+    tagger = build_tagger().eval()
     tagger.min_batch_tokens = 5  # type: ignore[misc]
     passages = [passage for text in ("zoos . a b c", "x", "cruel zoos", "") for passage in READER.split(text)]
     predicted = predict_tags(tagger, passages)
@@ -118,9 +118,9 @@ def test_component_metrics_count_exact_components() -> None:
     # One of three components is among the four predicted; four of nine tags are correct.
     assert component_metrics(GOLD, predicted) == {"precision": 25.0, "recall": 33.33, "F1": 28.57, "accuracy": 44.44}
     assert component_metrics(GOLD, GOLD) == {"precision": 100.0, "recall": 100.0, "F1": 100.0, "accuracy": 100.0}
-    nothing = [["O"] * len(tags) for tags in GOLD]
-    assert component_metrics(GOLD, nothing) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
-    # A component ends with its passage, or where another begins.
+    no_components = [["O"] * len(tags) for tags in GOLD]
+    assert component_metrics(GOLD, no_components) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 44.44}
+    # A component ends with its passage or at the next B- tag.
     single, split = [["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]]
     assert component_metrics(single, split) == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 66.67}
     assert component_metrics([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]])["F1"] == 100.0
