@@ -49,7 +49,7 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
 
     def run(ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> Path:
         recipe = write_recipe(tmp_path, ranker, frozen, encoder_keys, steps)
-        assert main(["fit", recipe, "--work", str(work_dir), "--device", "cpu"]) == 0
+        assert main(["fit", recipe, "--work-dir", str(work_dir), "--device", "cpu"]) == 0
         return work_dir / "checkpoints" / ranker
 
     return run
@@ -76,7 +76,7 @@ def test_fit_and_rank_in_both_precisions_with_separate_caches(
         assert submission(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
         return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
 
-    work = ("--work", str(tmp_path / "cache"))
+    work = ("--cache-dir", str(tmp_path / "cache"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
     everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # SBERT retrieves all of so few conclusions
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
@@ -146,7 +146,7 @@ def test_cedr_initialises_from_a_trained_encoder(
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", encoder_keys='init_from = "knrm"')
-    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work", work_dir)
+    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work-dir", work_dir)
 
 
 def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:

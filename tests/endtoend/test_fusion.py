@@ -156,7 +156,7 @@ def test_fusion_is_reproducible_after_interruption(
     monkeypatch.setattr(LearnedFusionStage, "compute_features", None)  # features must come from the cache
     assert main(run(reordered, "resumed")) == 0
     for part in ("", "-tables"):
-        expected, resumed = file_contents(lexical / f"mine{part}"), file_contents(tmp_path / f"resumed{part}")
+        expected, resumed = read_files(lexical / f"mine{part}"), read_files(tmp_path / f"resumed{part}")
         assert resumed.keys() == expected.keys()
         assert {name for name in expected if expected[name] != resumed[name]} <= {"provenance.json"}  # contains the recipe
 
@@ -220,7 +220,7 @@ def test_shipped_fusion_recipes_are_valid(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
-def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: Execute, model: str) -> None:
+def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: MakeExecution, model: str) -> None:
     """If held-out labels leaked into the fit, overfitted trees would rank better than single features."""
     name = "touche2020-task1-relevance-args-me-corpus-version-2020-04-01-corrected.qrels"
     execution = make_execution(REAL_DATA / "touche-2020" / "input")
@@ -264,7 +264,7 @@ def stage_checkpoints(checkpoints_copy: Path) -> Path:
 
 
 def test_fusion_scores_match_hand_computed_sums(
-    make_execution: Execute, corpus_with_topics: Path, stage_checkpoints: Path
+    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path
 ) -> None:
     execution = make_execution(corpus_with_topics, checkpoints=stage_checkpoints)
     ranking = execution.get_ranking(STAGE)
@@ -313,7 +313,7 @@ def test_fusion_scores_match_hand_computed_sums(
 
 
 def test_input_run_is_the_pool(
-    make_execution: Execute, corpus_with_topics: Path, stage_checkpoints: Path, tmp_path: Path
+    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path, tmp_path: Path
 ) -> None:
     documents = make_execution(corpus_with_topics, checkpoints=stage_checkpoints).documents.searchable_docnos[5:400:7]
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {n} {-n} x\n" for n, docno in enumerate(documents, 1)))
@@ -328,7 +328,7 @@ def test_input_run_is_the_pool(
 
 
 def test_failed_member_is_named(
-    make_execution: Execute, corpus_with_topics: Path, stage_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(type(FUSION_CANDIDATES["bm25"]), "score", lambda *_: 1 / 0)
@@ -343,7 +343,7 @@ def test_failed_member_is_named(
 
 
 def test_topic_without_documents_is_not_ranked(
-    make_execution: Execute, make_input: Callable[..., Path], stage_checkpoints: Path
+    make_execution: MakeExecution, make_input: Callable[..., Path], stage_checkpoints: Path
 ) -> None:
     execution = make_execution(
         make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=stage_checkpoints

@@ -47,7 +47,16 @@ def test_reproduce_from_the_corpus(
 
 
 def test_reproduce_an_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture) -> None:
-    flags = ["-i", str(corpus), "--work", str(tmp_path / "new"), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    flags = [
+        "-i",
+        str(corpus),
+        "--work-dir",
+        str(tmp_path / "new"),
+        "--checkpoints",
+        str(all_checkpoints_dir),
+        "--device",
+        "cpu",
+    ]
     assert main(["reproduce", "ensemble", *flags]) == 0
     assert "OK" in capsys.readouterr().out
 

@@ -73,9 +73,9 @@ def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """Prepare tagged documents and word vectors, write the recipes, and train the language model."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
-    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work", str(work)]) == 0
+    assert main(["prepare", "tags", "-i", str(write_tagged(directory / "data")), "--work-dir", str(work)]) == 0
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]
-    assert main(["prepare", "vectors", "--work", str(work), *flags]) == 0
+    assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
     (directory / "words.toml").write_text(LANGUAGE)
     assert main(["fit", str(directory / "words.toml"), "--work-dir", str(work), "--device", "cpu"]) == 0
@@ -90,7 +90,7 @@ def work_dir(tables: Path, tmp_path: Path) -> Path:
 
 
 def fit(work: Path) -> int:
-    return main(["fit", str(work.parent / "mine.toml"), "--work", str(work), "--device", "cpu"])
+    return main(["fit", str(work.parent / "mine.toml"), "--work-dir", str(work), "--device", "cpu"])
 
 
 def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
@@ -243,7 +243,7 @@ def test_explain_colours_claims_and_premises_on_a_terminal(
     corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, capsys: Capture
 ) -> None:
     flags = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-    assert submission(["explain", *flags, "--system", "targer_dirichlet", "--topic", "1", "--document", "a0-0"]) == 0
+    assert submission(["explain", *flags, "--system", "targer_dirichlet", "--qid", "1", "--docno", "a0-0"]) == 0
     out = capsys.readouterr().out
     [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
@@ -266,7 +266,7 @@ def test_document_lengths_count_kept_components(
     corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: MakeExecution, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)
-    paths = ["-i", corpus_with_topics, "--work", tmp_path / "lengths", "--checkpoints", checkpoints_copy]
+    paths = ["-i", corpus_with_topics, "--work-dir", tmp_path / "lengths", "--checkpoints", checkpoints_copy]
     flags = [*map(str, paths), "--device", "cpu", "-o", str(tmp_path / "lengths.csv")]
     command = ["study", "lengths", "targer_essays", "targer_webd", *flags]
     assert main(command) == 0

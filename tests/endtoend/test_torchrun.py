@@ -139,7 +139,7 @@ def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path:
     process.communicate()
     assert 5 <= len(read_log(tmp_path / "killed")) < STEPS
     assert "Resuming at step" in wait_for_success(start_torchrun(arguments, tmp_path))
-    assert file_contents(tmp_path / "killed" / "checkpoints") == file_contents(tmp_path / "whole" / "checkpoints")
+    assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert read_log(tmp_path / "killed") == read_log(tmp_path / "whole")
 
 
@@ -150,7 +150,7 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
         assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
     with lock_directory(work, shared=True), lock_directory(work / "fit" / "other"):
-        assert main(["prepare", "vectors", "--work", str(work)]) == 5  # other processes read the vectors
+        assert main(["prepare", "vectors", "--work-dir", str(work)]) == 5  # other processes read the vectors
         assert main(arguments) == 0
 
 

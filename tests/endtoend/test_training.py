@@ -104,9 +104,9 @@ def test_prepare_is_incremental_and_rejects_other_settings(
 def test_prepare_does_not_depend_on_argument_order(corpus: Path, prepared_work_dir: Path, tmp_path: Path) -> None:
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments[::-1]}))
-    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work", str(tmp_path / "work")]) == 0
+    assert main(["prepare", "pairs", "-i", str(tmp_path), "--work-dir", str(tmp_path / "work")]) == 0
     for name, directory in (("sample", corpus), ("shuffled sample", tmp_path)):
-        assert main(["prepare", "pairs", "-i", str(directory), "--work", str(tmp_path / name), "--sample", "500"]) == 0
+        assert main(["prepare", "pairs", "-i", str(directory), "--work-dir", str(tmp_path / name), "--sample", "500"]) == 0
     for first, shuffled in ((prepared_work_dir, tmp_path / "work"), (tmp_path / "sample", tmp_path / "shuffled sample")):
         tables = list(first.glob("*.parquet"))
         assert len(tables) == 4
@@ -125,10 +125,10 @@ def test_training_on_hard_negatives(
 ) -> None:
     train = fit(f'{ONE_EPOCH}[pairs]\nhard_negatives = "dirichlet"\n')
     assert_fails(3, "run `python -m training prepare pairs -i INPUT", *train)
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--hard-negatives", "dirichlet"]
+    prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--hard-negatives", "dirichlet"]
     assert main(prepare) == 0
-    first = file_contents(work_dir)
-    assert file_contents(prepared_work_dir).items() <= first.items()  # other files are unchanged
+    first = read_files(work_dir)
+    assert read_files(prepared_work_dir).items() <= first.items()  # other files are unchanged
     hard_negatives = pd.read_parquet(work_dir / "dirichlet" / "unrelated.parquet")
     pairs = pd.read_parquet(work_dir / "train.words.parquet").set_index("docno")
     assert hard_negatives["docno"].tolist() == pairs.index.tolist()
@@ -159,7 +159,7 @@ def test_training_on_hard_negatives(
     paths = ["-i", str(corpus), "--work-dir", str(tmp_path / "new"), "--checkpoints", str(stored)]
     assert main(["reproduce", train[1], *paths]) == 0
     assert "weights: identical" in capsys.readouterr().out
-    assert main(["prepare", "pairs", "-i", str(corpus), "--work", str(work_dir), "--seed", "1", "--overwrite"]) == 0
+    assert main(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
     assert_fails(3, "missing or trainee from other tables", *train)
 
 
@@ -173,7 +173,7 @@ def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
     for method in ("word2vec", "fasttext"):
         surface = [*prepare, "5", "--epochs", "1", "--surface-tokens", method]
         assert main(surface) == main([*surface, "-o", str(tmp_path / method)]) == 0
-        assert file_contents(tmp_path / method) == file_contents(work_dir / f"vectors-{method}")
+        assert read_files(tmp_path / method) == read_files(work_dir / f"vectors-{method}")
         files[method] = word_vectors.load_vectors(work_dir / f"vectors-{method}")
     assert files["word2vec"][0].terms == files["fasttext"][0].terms
     assert not np.allclose(files["word2vec"][1], files["fasttext"][1], atol=0.01)
@@ -282,8 +282,8 @@ def test_killed_training_resumes_with_the_same_bytes(work_dir: Path, write_recip
         [*command, str(work_dir)], check=True, env=environment, cwd=tmp_path, capture_output=True, text=True
     )
     assert "Resuming at step" in resumed.stderr
-    assert file_contents(work_dir / "checkpoints") == file_contents(uninterrupted / "checkpoints")
-    assert file_contents(work_dir / "fit")["mine/log.jsonl"] == file_contents(uninterrupted / "fit")["mine/log.jsonl"]
+    assert read_files(work_dir / "checkpoints") == read_files(uninterrupted / "checkpoints")
+    assert read_files(work_dir / "fit")["mine/log.jsonl"] == read_files(uninterrupted / "fit")["mine/log.jsonl"]
 
 
 SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
@@ -317,13 +317,13 @@ def test_complete_checkpoint_is_skipped_and_damaged_one_replaced(
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # written by another version
     assert main(fit(ONE_EPOCH)) == 0
-    assert file_contents(checkpoint) == before
+    assert read_files(checkpoint) == before
     assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # replaces another network
-    assert file_contents(checkpoints / "knrm") == before
+    assert read_files(checkpoints / "knrm") == before
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
     assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
-    assert file_contents(tmp_path / "foreign") == {"thesis.txt": b"text"}
+    assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
     assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
     (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     assert_fails(3, "pass --restart to start over", *fit(ONE_EPOCH))
