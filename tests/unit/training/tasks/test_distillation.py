@@ -14,7 +14,7 @@ import torch
 
 from submission.errors import InputError
 from submission.models.ranker import Ranker
-from tests.conftest import argument
+from tests.conftest import make_argument
 from tests.unit.training.tasks.test_quality import build_tiny_network
 from training.data.debates import exclude_similar, read_debate_titles
 from training.data.distillation import DistillationSettings, _select_ranks, table_path
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 
 def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
-    arguments = [argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
+    arguments = [make_argument(f"a{index}") | {"context": context} for index, context in enumerate(contexts)]
     content = json.dumps({"arguments": arguments}).encode()
     file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else b"\xef\xbb\xbf" + content)
     return file
