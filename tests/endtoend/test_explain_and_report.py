@@ -202,7 +202,7 @@ def test_report_compares_with_primary_run_and_lists_fits(copied: Path, checkpoin
     assert set(fitted.split(", ")) == dependent
     (directory / "run.txt").unlink()
     assert report(copied, checkpoints_copy) == 3
-    assert "expected run.txt to be a copy of a <team>-<system>.txt run" in capsys.readouterr().err
+    assert "run.txt: expected a copy of a <team>-<system>.txt run" in capsys.readouterr().err
 
 
 def test_report_of_one_run_and_of_another_input(copied: Path, all_checkpoints_dir: Path, capsys: Capture) -> None:

@@ -1,4 +1,4 @@
-"""Render the READMEs of checkpoints from templates."""
+"""Render the READMEs (cards) of checkpoints from templates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ARGS_ME_CREDIT = "args.me arguments (Webis, CC BY 4.0), labelled by distant supe
 JUDGED_CREDIT = "args.me arguments (Webis, CC BY 4.0) and Touché's judgments"
 
 
-def render_card(kind: str, **variables: Any) -> str:
-    """Render the template `<kind>.md.jinja`; a missing variable raises jinja2.UndefinedError."""
+def render_card(template: str, **variables: Any) -> str:
+    """Render `<template>.md.jinja`; raise jinja2.UndefinedError if a variable is missing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=False, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters["format_value"] = format_value
-    return environment.get_template(f"{kind}.md.jinja").render(variables)
+    return environment.get_template(f"{template}.md.jinja").render(variables)

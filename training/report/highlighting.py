@@ -1,4 +1,4 @@
-"""Highlight a document's terms by frequency, or its claims and premises."""
+"""Highlight the terms of a document by frequency, or its claims and premises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHADE_LEVELS = 9
 
 @dataclass(frozen=True)
 class MarkedDocument:
-    """A document's indexed text, segmented into claims, premises and other text."""
+    """A document's text, segmented into claims, premises and other text."""
 
     system: str
     docno: str
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class ShadedDocument:
-    """A document's spans without and with enrichment."""
+    """A document's text, shaded by term frequency without and with enrichment."""
 
     system: str
     docno: str

@@ -16,14 +16,15 @@ from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import iter_components
 from training.evaluation.evaluate import HEADLINE_MEASURES
-from training.evaluation.similarity import system_name as system_of
+from training.evaluation.similarity import system_name
 from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
 from training.paths import SYSTEM_MEANS
 
 CROSS_VALIDATED_RUN = f"{PRIMARY_SYSTEM} (cross-validated)"
 TABLE_MEASURES = (*HEADLINE_MEASURES, "nDCG@10 all", "MAP all", "judged@5")
-N_BEST = 8  # systems in the main README
+N_BEST = 8  # number of systems in the main README
+REMARKS = {"gru": "query-independent ranking"}  # printed behind the name in the table of all systems
 SECTION_FILES = {  # file of each generated section
     "best": "README.md",
     "commands": "submission/README.md",
@@ -36,7 +37,7 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     """Update all generated sections of the READMEs below `root`.
 
     Raises:
-        InputError: If the means file or a section marker is missing, or malformed.
+        InputError: If the means are missing or malformed, or a section marker is missing.
         OutputError: If a README cannot be written.
     """
     best, results = best_table(means_csv, checkpoints), results_table(means_csv, checkpoints)
@@ -55,7 +56,7 @@ def replace_section(readme: Path, name: str, content: str) -> None:
 
 
 def tira_commands(checkpoints: Path) -> str:
-    """List TIRA's command of every system with checkpoints."""
+    """List the TIRA commands of all systems whose checkpoints are available."""
     available = [
         name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
     ]
@@ -72,17 +73,17 @@ def systems_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_table(measured: Path, checkpoints: Path) -> str:
+def best_table(means_csv: Path, checkpoints: Path) -> str:
     """Format the best systems by Touché's nDCG@5 as a Markdown table, with cross-validated means if available."""
-    means = _load_means(measured)
+    means = _load_means(means_csv)
     rows: list[tuple[list[float], str, str]] = []
     for run, values in means.iterrows():
-        name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else system_of(str(run))
+        name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else system_name(str(run))
         scores = [float(values["mean", measure]) for measure in HEADLINE_MEASURES]
         interval = f" ({values['ci_low', HEADLINE_MEASURES[0]]:.2f}–{values['ci_high', HEADLINE_MEASURES[0]]:.2f})"  # noqa: RUF001 a range
-        tuned = _load_metrics(checkpoints, name).get(CROSS_VALIDATED, {})
-        if all(measure in tuned for measure in HEADLINE_MEASURES):
-            scores, interval = [tuned[measure] for measure in HEADLINE_MEASURES], ""
+        cross_validated = _load_metrics(checkpoints, name).get(CROSS_VALIDATED, {})
+        if all(measure in cross_validated for measure in HEADLINE_MEASURES):
+            scores, interval = [cross_validated[measure] for measure in HEADLINE_MEASURES], ""
         if name != PRIMARY_SYSTEM or run == CROSS_VALIDATED_RUN:
             rows.append((scores, name, interval))
     lines = [f"| system | description | {' | '.join(HEADLINE_MEASURES)} |", "|---" * (2 + len(HEADLINE_MEASURES)) + "|"]
@@ -92,17 +93,14 @@ def best_table(measured: Path, checkpoints: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-REMARKS = {"gru": "query-independent ranking"}
-
-
-def results_table(measured: Path, checkpoints: Path) -> str:
+def results_table(means_csv: Path, checkpoints: Path) -> str:
     """Format the means of all systems as a Markdown table, best first."""
-    means = _load_means(measured)
+    means = _load_means(means_csv)
     first, *remaining = TABLE_MEASURES
     header = ["system", "validation MAP@20", first, "topics", *remaining]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for run, values in means.iterrows():
-        name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_of(str(run))
+        name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_name(str(run))
         interval = f"{values['ci_low', first]:.2f}–{values['ci_high', first]:.2f}"  # noqa: RUF001 a range
         cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['n_topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in remaining]
@@ -111,17 +109,15 @@ def results_table(measured: Path, checkpoints: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _load_means(measured: Path) -> pd.DataFrame:
-    """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
+def _load_means(means_csv: Path) -> pd.DataFrame:
+    """Load means with intervals, one row per run, best first; raise InputError if missing or malformed."""
     try:
-        rows = pd.concat([pd.read_csv(measured), *_load_cross_validated(measured.parent)])
+        rows = pd.concat([pd.read_csv(means_csv), *_load_cross_validated(means_csv.parent)])
         rows = rows[rows["topic_set"] == ALL_TOPICS]
         means = rows.pivot(index="run", columns="measure", values=["mean", "ci_low", "ci_high", "n_topics"])
         return means.sort_values(("mean", TABLE_MEASURES[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(
-            f"{measured}: cannot read means ({error}); create them with `python -m training evaluate -o`"
-        ) from None
+        raise InputError(f"{means_csv}: cannot read means ({error}); run `python -m training evaluate -o`") from None
 
 
 def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
@@ -140,7 +136,7 @@ def _validation_map(checkpoints: Path, name: str) -> str:
 
 
 def _load_metrics(checkpoints: Path, name: str) -> dict[str, Any]:
-    """Load a checkpoint's metrics; empty if missing."""
+    """Load the metrics of a system's checkpoint; empty if there are none."""
     checkpoint = SYSTEMS[name].stage.checkpoint if name in SYSTEMS else None
     file = checkpoints / (checkpoint or name) / METRICS
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

@@ -45,10 +45,10 @@ from training.tasks import find_task_spec
 
 log = logging.getLogger(__name__)
 
-TOP_K = 5  # documents per topic and system
-EXCERPT_LENGTH = 240  # characters of a premise in the table; full text below it
+TOP_K = 5  # number of documents per topic and system
+EXCERPT_LENGTH = 240  # maximum characters of a premise in the table; the full text is below
 MEASURE = "nDCG@5"
-FULL_TEXT_SYSTEM = "bm25_arguments"  # compared with bm25 over conclusions
+FULL_TEXT_SYSTEM = "bm25_arguments"  # compared with BM25 over conclusions
 CONCLUSION_SYSTEM = get_stage_name(CONCLUSION_BM25)
 UNJUDGED_TREATMENTS = {
     CONDENSED: "unjudged documents removed before the cut-off",
@@ -59,32 +59,32 @@ OTHER_MEASURES = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
 @dataclass(frozen=True)
 class TopicReport:
-    """Report data of a topic."""
+    """Contents of a topic's section."""
 
     qid: str
     query: str
     mean: float  # mean measure over the systems
-    relevant: int
-    retrieved: int  # relevant candidates
+    relevant: int  # number of relevant documents
+    retrieved: int  # number of relevant candidates
     best_system: str
-    expanded_queries: dict[str, str]  # weighted terms of the expanded query by system
-    highlights: list[ShadedDocument | MarkedDocument]  # top document of one system per enrichment
+    expanded_queries: dict[str, str]  # terms and weights by system
+    highlights: list[ShadedDocument | MarkedDocument]  # one per enrichment: the top document of its best system
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
     documents: list[dict[str, str | None]]
 
 
 def write_report(directory: Path, qrels_file: Path, execution: Execution, output: Path, order: Order = "auto") -> None:
-    """Write a report on the runs of a directory.
+    """Write a report on the runs in a directory.
 
     Args:
         directory: Directory written by `rank`: `<team>-<system>.txt` runs and run.txt, the primary run.
-        qrels_file: Judgments; documents missing from the input are ignored.
+        qrels_file: Judgments; those of documents that are not in the input are ignored.
         execution: Execution on the runs' input; its checkpoints' learning curves are included.
         output: HTML file.
         order: Order of a topic's documents.
 
     Raises:
-        InputError: If there is no primary run, the input differs, a file is malformed, or there is no common topic.
+        InputError: If a file is malformed or missing, the runs have another input, or no topic is judged.
         OutputError: If the report cannot be written.
     """
     source = execution.input
@@ -122,7 +122,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
 
 
 def _render(input_dir: Path, **variables: Any) -> str:
-    """Fill the template of the report."""
+    """Render the report's template."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -139,7 +139,7 @@ def _render(input_dir: Path, **variables: Any) -> str:
 
 
 def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Return the template variables of the measures and of the differences from the primary system."""
+    """Build the template variables of the measures and of the differences from the primary system."""
     baseline = values[primary][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != primary}
     return {
@@ -150,7 +150,7 @@ def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, 
 
 
 def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, candidate_recall: pd.DataFrame) -> dict[str, Any]:
-    """Return the template variables of the candidates and of the comparisons of rankings."""
+    """Build the template variables of the candidates' recall and of the comparisons of rankings."""
     rankings = {system: run_similarity.top_docnos(run) for system, run in runs.items()}
     similarity = run_similarity.similarity_tables(rankings)
     has_both_bm25_runs = {CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM} <= set(runs)
@@ -172,9 +172,7 @@ def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
     content = file.read_bytes() if file.is_file() else None
     matches = [system for system, run_file in files.items() if run_file.read_bytes() == content]
     if not matches:
-        raise InputError(
-            f"{directory}: expected {PRIMARY_RUN_FILE} to be a copy of a <team>-<system>.txt run, as written by `rank`"
-        )
+        raise InputError(f"{file}: expected a copy of a <team>-<system>.txt run, as written by `rank`")
     return matches[0]
 
 
@@ -192,9 +190,7 @@ def _check_same_input(directory: Path, source: Dataset) -> None:
         log.warning("%s: no %s; cannot verify the runs' input", directory, FINGERPRINT_FILE)
         return
     if input_fingerprint != source.fingerprint:
-        raise InputError(
-            f"{directory}: the runs were created from another input than {source.directory}; pass their input with -i"
-        )
+        raise InputError(f"{directory}: the runs were created from another input than {source.directory}; pass theirs with -i")
 
 
 def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -211,12 +207,10 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
     for system in systems:
         table = values[system]
         bounds = bootstrap_intervals(table[[*HEADLINE_MEASURES]]).to_dict("index")
-        cells = [
-            {**row, "p": tests[str(measure)].get(system)} for measure, row in bounds.items()
-        ]  # None for the primary system
+        cells = [{**row, "p": tests[str(measure)].get(system)} for measure, row in bounds.items()]  # p is None for the primary
         shares = {name: table[name].mean() for name in JUDGED_MEASURES}
-        n_defined = int(table[HEADLINE_MEASURES[0]].notna().sum())
-        rows.append({"system": system, "is_primary": system == primary, "cells": cells, "topics": n_defined, **shares})
+        topic_count = int(table[HEADLINE_MEASURES[0]].notna().sum())
+        rows.append({"system": system, "is_primary": system == primary, "cells": cells, "topics": topic_count, **shares})
     return rows
 
 
@@ -243,7 +237,7 @@ def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame
 
 
 def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
-    """Return the expanded queries by topic, terms sorted by weight; empty for stages without expansion."""
+    """Return the expanded query of each topic with its terms sorted by weight; empty for stages without expansion."""
     if not isinstance(stage, LexicalStage) or stage.load_checkpoint(execution.checkpoints).expansion is None:
         return {}
     queries = {}
@@ -284,7 +278,7 @@ def _conclusions_vs_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mappin
 
 
 def _quality_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
-    """Find each topic's highest and lowest argument `qid docno` by quality, if a system re-ranks by quality."""
+    """Label the arguments (qid, docno) of highest and lowest quality per topic, if a system re-ranks by quality."""
     stages = [get_system(system).stage for system in systems if system in SYSTEMS]
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
@@ -299,7 +293,7 @@ def _topic_reports(
     execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
-    """Collect the report data of all evaluated topics."""
+    """Collect the contents of all evaluated topics' sections."""
     source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {system: _expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
     highlights = _highlights(runs, execution)
@@ -334,13 +328,11 @@ def _topic_reports(
 
 
 def _read_documents(source: Dataset, docnos: set[str]) -> pd.DataFrame:
-    """Return documents of the input, indexed by docno."""
+    """Return the documents with these docnos, indexed by docno; raise InputError if one is not in the input."""
     documents = source.documents[source.documents["docno"].isin(docnos)].set_index("docno")
     unknown = sorted(docnos - set(documents.index))
     if unknown:
-        raise InputError(
-            f"{source.directory}: document {unknown[0]} of a run is not in the input; pass the runs' input with -i"
-        )
+        raise InputError(f"{source.directory}: document {unknown[0]} of a run is missing; pass the runs' input with -i")
     return documents
 
 
@@ -364,11 +356,11 @@ def _cell(
 
 
 def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """Plot the learning curves of systems and enrichments, and return them with the metrics of their checkpoints."""
+    """Plot the learning curves of systems and enrichments; return plots and metrics by name."""
     curves = {}
     for system in systems:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None
-        names = {system: (stage.checkpoint if stage else None) or system}
+        names = {system: (stage.checkpoint if stage else None) or system}  # checkpoint by title
         if isinstance(stage, LexicalStage) and stage.enrichment:
             names |= {stage.enrichment.checkpoint: stage.enrichment.checkpoint}
         for title, name in names.items():

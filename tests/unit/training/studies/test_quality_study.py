@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from msgspec.structs import replace
-from training.fitting.hyperparameters import EncoderSettings
 
 from submission.errors import TrainingError
 from tests.conftest import count_colours
 from tests.unit.training.data.quality_files import write_quality
 from training.__main__ import main
 from training.fitting.listwise_losses import LOSSES
-from training.fitting.recipe import Recipe
+from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import protocol
 from training.studies.argument_quality.metrics import MEASURES
 from training.studies.argument_quality.protocol import Setting
