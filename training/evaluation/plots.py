@@ -16,7 +16,7 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
 def _panels(count: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
-    """Create a figure with a grid of `count` panels, each of a size in inches."""
+    """Create a figure with a grid of panels of a size in inches; return it and the axes of the panels."""
     rows = -(-count // columns)
     fig = new_figure(width * columns, height * rows)
     axes = list(fig.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
@@ -40,7 +40,7 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
-    """Plot a measure over a grid: a curve for one parameter; else a heat map of two for each setting of the others."""
+    """Plot a measure over a grid: a curve for one parameter, heat maps for several."""
     if len(axes) == 1:
         fig = new_figure(8, 3.5)
         ax = fig.subplots()

@@ -151,7 +151,7 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
 
 
 def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
-    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, with the values of `column` in order."""
+    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, sorted by `column` in the order given."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
     merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])

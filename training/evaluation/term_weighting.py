@@ -72,7 +72,7 @@ class IdfBaseline:
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 
     def predict_from_idf(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict by the least-squares line over ln((N + 1) / (df + 1))."""
+        """Predict by least-squares regression on the IDF, ln((N + 1) / (df + 1))."""
         vocabulary = list(self._occurrences)
         occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
         labels = np.array([self._relevant[word] for word in vocabulary]) / occurrences

@@ -22,7 +22,7 @@ TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchru
 
 
 class ProcessGroup:
-    """A single training process, and the interface of several."""
+    """A single training process, and the base class of several."""
 
     rank, world_size = 0, 1  # rank 0 validates and writes; world size is the number of processes
 

@@ -45,7 +45,7 @@ def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainable
 
 
 class TextNetworkSpec(TaskSpec, frozen=True):
-    """Base of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
+    """Base class of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build a BERT network or a word network."""

@@ -26,7 +26,7 @@ class TrainingSet:
 
 
 class FittedModel(Protocol):
-    """A fitted model of a learner."""
+    """A model fitted by a learner."""
 
     def score(self, features: np.ndarray) -> np.ndarray:
         """Score standardised features (N, F)."""
@@ -57,7 +57,7 @@ class LabelledPool:
         topic_count = self.pairs["qid"][~np.isnan(self.labels)].nunique()
         if topic_count < 2:
             topics = pluralise(topic_count, "topic")
-            raise TrainingError(f"{topics} with judged documents in the pool; at least 2 are needed, check qrels and input")
+            raise TrainingError(f"{topics} with judged documents in the pool; at least 2 are needed; check qrels and input")
 
     def training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
         """Build a training set of the labelled rows, or of those among `rows`, which may repeat."""

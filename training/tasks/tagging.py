@@ -142,7 +142,7 @@ class TaggingTask(Task[TARGER]):
         return network.crf.compute_loss(network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure predicting the most frequent tag, overall and per word."""
+        """Measure taggers that predict the most frequent tag, overall or per word."""
         majority = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
         constant = [[majority.most_frequent] * len(passage) for passage in words]
