@@ -1,3 +1,3 @@
-"""Write TREC runs, their directory and ir-metadata; a file that cannot be written raises OutputError."""
+"""Output: TREC runs, their directory and ir-metadata. Raises OutputError if a file cannot be written."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data."""
+"""ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data of the runs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,15 @@ from submission.storage.atomic_files import printable_name, read_regular, write_
 from submission.storage.checkpoint_directory import read_provenance
 from submission.storage.code_fingerprint import library_versions, program_files, program_fingerprint
 from submission.systems.catalogue import System, get_stage_name
-from submission.systems.execution import Execution, iter_components
+from submission.systems.execution import Execution
+
+RunEntry = Mapping[str, Any]
 
 
 def write_ir_metadata(
-    directory: Path,
-    team: str,
-    argv: Sequence[str],
-    primary: System,
-    entries: Mapping[str, Mapping[str, Any]],
-    execution: Execution,
+    directory: Path, team: str, argv: Sequence[str], primary: System, entries: Mapping[str, RunEntry], execution: Execution
 ) -> None:
-    """Write the metadata of an execution; `entries` are the runs' entries by tag, `argv` the arguments of `rank`."""
+    """Write ir-metadata.yml; `argv` contains the command-line arguments of `rank`, `entries` the entry of each run by tag."""
     dataset = execution.input
     training_data = _merge_training_data(entry.get("training data", {}) for entry in entries.values())
     metadata = {
@@ -72,16 +69,14 @@ def write_ir_metadata(
 
 
 def build_run_entry(system: System, execution: Execution, seconds: float, depth: int, omitted_count: int) -> dict[str, Any]:
-    """Build the metadata entry of a run; `seconds` excludes shared stages, `omitted_count` documents are below rank `depth`."""
+    """Build the entry of a run; `seconds` excludes shared stages, `omitted_count` is the number of documents below `depth`."""
     entry: dict[str, Any] = {"method": system.name, "description": system.description, "seconds": round(seconds, 1)}
     entry["depth"] = depth
     if omitted_count:
         entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
     ranking_file, checkpoints = execution.input.ranking_file, execution.checkpoints
     entry |= {"ranks": system.stage.describe_input(ranking_file)} if ranking_file else system.stage.metadata(get_stage_name)
-    loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(system.stage)}
-    fingerprints = {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
-    if fingerprints:
+    if fingerprints := system.stage.get_fingerprints(checkpoints):
         sources = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
         data = _merge_training_data({item.data: {"licence": item.licence, "files": item.input}} for item in sources)
         entry |= {"checkpoints": fingerprints, "training data": data}
@@ -93,14 +88,14 @@ def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
     try:
         content = yaml.safe_load(read_regular(directory / METADATA_FILE).decode())
         entries = msgspec.convert(content["method"]["retrieval"], list[dict[str, Any]])
-        msgspec.convert(entries, list[_StoredEntry])  # validates them
+        msgspec.convert(entries, list[_StoredEntry])  # raises ValidationError, a ValueError, if invalid
         return {entry.pop("name"): entry for entry in entries}
     except (OSError, ValueError, yaml.YAMLError, LookupError, TypeError, RecursionError, AttributeError):
         return {}
 
 
 class _TrainingData(msgspec.Struct):
-    """A training data set of a stored entry."""
+    """A training data set in a stored entry."""
 
     licence: str
     files: dict[str, str]
@@ -120,7 +115,7 @@ def _describe_resources(execution: Execution) -> dict[str, Any]:
         "seconds per stage": {name: f"{value:.1f} s" for name, value in seconds.items()},
         "ram": {"peak": _format_megabytes(measure_peak_memory())},
     }
-    if device.type == "cuda" and torch.cuda.is_available():  # with Ray the GPU may be on another node
+    if device.type == "cuda" and torch.cuda.is_available():  # with Ray, the GPU may be on another node
         resources["gpu"] = {"peak": _format_megabytes(torch.cuda.max_memory_allocated(device))}
     return resources
 
@@ -151,7 +146,7 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
 
 
 def detect_cpu() -> str:
-    """Return the CPU model, or the platform's generic name."""
+    """Return the CPU model or, if it is unknown, the name of the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -161,7 +156,7 @@ def detect_cpu() -> str:
 
 
 def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Merge training data sets by name: licence and all file hashes."""
+    """Merge the training data of several entries by data set, uniting the file hashes of each data set."""
     merged: dict[str, dict[str, Any]] = {}
     for entry in entries:
         for name, data in entry.items():
@@ -170,10 +165,10 @@ def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> 
 
 
 def measure_peak_memory() -> int:
-    """Return this process's peak memory in bytes."""
-    try:  # on Linux, getrusage starts at the parent's peak
+    """Return the peak memory of this process in bytes."""
+    try:  # not getrusage, which on Linux starts at the peak of the parent process
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-    except OSError:  # not Linux; macOS reports bytes
+    except OSError:  # no /proc (macOS), where getrusage reports bytes
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 

@@ -1,4 +1,4 @@
-"""Manage the output directory of runs: locked while in use, with runs of one input, and files written atomically."""
+"""Output directory of runs: locked while in use, with runs of a single input and atomically written files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METADATA_FILE = "ir-metadata.yml"
 
 
 class RunDirectory:
-    """An output directory: runs and, in fingerprint.json, the fingerprint of their inputs. A context manager."""
+    """An output directory with runs and, in fingerprint.json, the fingerprint of their input. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,15 +39,15 @@ class RunDirectory:
         self._exit_stack.close()
 
     def resume(self, fingerprint: Mapping[str, str], file_names: Iterable[str], overwrite: bool) -> None:
-        """Resume the runs recorded for this fingerprint, or start a new record.
+        """Load the record of completed runs for this fingerprint, or start a new record.
 
         Args:
-            fingerprint: Input and settings, the same for all runs of the directory.
-            file_names: Run files that may be written.
-            overwrite: Replace runs of another fingerprint.
+            fingerprint: Input and settings that all runs of the directory have in common.
+            file_names: Names of the run files that may be written.
+            overwrite: Whether to replace runs with another fingerprint.
 
         Raises:
-            OutputError: If the directory holds runs of another or an unknown fingerprint, and overwrite is false.
+            OutputError: If the directory contains runs with another or no fingerprint, and `overwrite` is false.
         """
         self._store = ArtifactStore(self.path, fingerprint, overwrite, FINGERPRINT_FILE, [PRIMARY_RUN_FILE, *file_names])
         remove_stale_files(self.path, {METADATA_FILE})
@@ -58,10 +58,10 @@ class RunDirectory:
         return name in self._store
 
     def is_complete(self, name: str, cache_key: str) -> bool:
-        """Return whether a run file exists, is unchanged, and was made with this key (code, checkpoints, device and precision).
+        """Return whether a run file exists, is unchanged, and has this key (a hash of code, checkpoints, device and precision).
 
         Raises:
-            OutputError: If it was made with another key, and overwrite is false.
+            OutputError: If it has another key, and `overwrite` is false.
         """
         recorded_key = self._store.get_valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:
@@ -70,7 +70,6 @@ class RunDirectory:
         return recorded_key == cache_key
 
     def read_run(self, name: str) -> str:
-        """Read a run file."""
         return read_regular(self.path / name).decode()
 
     def write_run(self, name: str, content: str, cache_key: str) -> None:

@@ -1,6 +1,6 @@
-"""Format rankings as TREC run files.
+"""TREC run files.
 
-Lines are `qid Q0 docno rank score tag`; scores are strictly decreasing, so that all evaluators use the same order.
+Lines have the format `qid Q0 docno rank score tag`; scores strictly decrease, so that all evaluators use the same order.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import pandas as pd
 from submission.errors import UsageError, abbreviate
 from submission.rankings import TAG_PATTERN
 
-MAX_TAG_LENGTH = 200  # the tag is also a file name
+MAX_TAG_LENGTH = 200  # the tag is also the name of the run file
 MAX_SCORE = np.finfo(np.float32).max
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError if TREC's format or TIREx's evaluator does not accept a run tag."""
+    """Raise UsageError if a run tag is invalid in the TREC format or for the TIREx evaluator."""
     if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
         rule = f"use at most {MAX_TAG_LENGTH} letters, digits, - or _"
         raise UsageError(f"invalid tag '{abbreviate(tag)}': {rule}; choose another --team")
@@ -25,11 +25,11 @@ def check_tag(tag: str) -> None:
 def format_run(run: pd.DataFrame, tag: str) -> str:
     """Format rankings as the lines of a run file.
 
-    Scores are float32 in positional notation. A tied score is replaced by the next smaller float32, so that evaluators that
-    order by rank, by score or by line agree.
+    Scores are written as float32 in positional notation. A tied score is replaced by the next smaller float32, so that
+    evaluators agree, whether they order documents by rank, by score or by line.
 
     Raises:
-        ValueError: If scores increase or are not finite, ranks are not 1..n, or a document occurs twice.
+        ValueError: If scores increase or are not finite, ranks are not 1..n, or a document is repeated.
     """
     lines = []
     for qid, group in run.groupby("qid", sort=False):
@@ -37,7 +37,7 @@ def format_run(run: pd.DataFrame, tag: str) -> str:
         if not np.isfinite(scores).all() or (np.diff(scores) > 0).any():
             raise ValueError(f"topic {qid}: scores must be finite and non-increasing")
         if list(group["rank"]) != list(range(1, len(group) + 1)) or group["docno"].duplicated().any():
-            raise ValueError(f"topic {qid}: ranks must be 1..n and documents unique")
+            raise ValueError(f"topic {qid}: ranks must be 1..n and documents must be unique")
         for docno, rank, score in zip(group["docno"], group["rank"], _make_strictly_decreasing(scores), strict=True):
             lines.append(f"{qid} Q0 {docno} {rank} {np.format_float_positional(score, trim='0')} {tag}\n")
     return "".join(lines)
@@ -52,6 +52,6 @@ def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
         for score in rounded:
             previous = min(score, np.nextafter(previous, np.float32(-np.inf)))
             decreasing.append(previous)
-    for _ in rounded[1:]:  # leave room for the scores that follow
+    for _ in rounded[1:]:  # leave room for the following scores
         lower_bounds.append(np.nextafter(lower_bounds[-1], np.float32(np.inf)))
     return list(map(max, decreasing, reversed(lower_bounds)))

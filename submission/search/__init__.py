@@ -1,11 +1,11 @@
-"""Search interactively: terminal, web page, Python.
+"""Interactive search from a terminal, a web page or Python.
 
-Documents that cannot be read raise InputError, an unwritable cache directory OutputError, a checkpoint that cannot be loaded
-CheckpointError, and impossible arguments UsageError.
+Raises InputError for unreadable documents, OutputError for an unwritable cache directory, CheckpointError for a checkpoint that
+cannot be loaded, and UsageError for invalid arguments.
 """
 
 from __future__ import annotations
 
 from submission.search.api import load_system as load_system
 
-open_system = load_system  # deprecated name, until the next release
+open_system = load_system  # deprecated; removed in the next release

@@ -28,19 +28,19 @@ class LoadedSystem:
     device: torch.device
 
     def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the best arguments for each query: `qid docno rank score`, as `rank` writes them.
+        """Return the top-ranked arguments for each query as `qid docno rank score`, with the scores of `rank`.
 
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
                 fewer than 15 words are not indexed.
-            queries: Frame `qid query`, texts, or one text.
+            queries: Frame `qid query`, texts, or a single text.
             depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:
             return index.search(queries, depth)
 
     def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
-        """Index arguments for repeated searches, cached in `cache_dir` if given."""
+        """Index arguments for repeated searches; the index is cached in `cache_dir` unless it is None."""
         return ArgumentIndex(self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
@@ -48,24 +48,23 @@ class ArgumentIndex:
     """An index of arguments for one system, open until closed or garbage-collected. A context manager."""
 
     def __init__(self, system: System, searcher: Searcher) -> None:
-        """Open the index."""
         self._stage, self._searcher = system.stage, searcher.__enter__()
         self._finalizer = weakref.finalize(self, searcher.__exit__)
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the best arguments for each query: `qid docno rank score`."""
+        """Return the top-ranked arguments for each query as `qid docno rank score`."""
         if not 1 <= depth <= MAX_DEPTH:
-            raise UsageError(f"depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
+            raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
         topics = build_topics(queries)
         return rankings_from_rows([]) if topics.empty else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
 
     @property
     def closed(self) -> bool:
-        """Return whether the index is closed."""
+        """Whether the index is closed."""
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Close the index; its cache stays."""
+        """Close the index; files in the cache directory are kept."""
         self._finalizer()
 
     def __enter__(self) -> ArgumentIndex:

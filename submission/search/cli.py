@@ -1,10 +1,11 @@
-"""Run the verb search: one query, a prompt, or a web page."""
+"""The subcommand `search`: a single query, a prompt, or a web page."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,7 @@ PROMPT = "query> "
 
 @dataclass(frozen=True)
 class SearchArguments:
-    """Arguments of search, named like its flags."""
+    """Command-line arguments of `search`, named like its flags."""
 
     query: str | None
     input_dir: Path
@@ -41,16 +42,16 @@ class SearchArguments:
 
 
 def run_search(arguments: SearchArguments) -> None:
-    """Print the results of a query or of a prompt's queries, or serve the web page.
+    """Print the results of one query or of each query read from a prompt, or serve the web page.
 
     Raises:
-        SystemsFailedError: If some systems failed; the results of the others were printed.
+        SystemsFailedError: If some, but not all, systems failed; the results of the other systems were printed.
     """
     _replace_encoding_errors()
     device = choose_device(arguments.device)
     checkpoints = CheckpointStore(arguments.checkpoint_dir, choose_precision(arguments.precision, device))
     limit_threads()
-    systems, message = select_systems(arguments.systems, checkpoints, device)
+    systems, message = choose_systems(arguments.systems, checkpoints, device)
     if message:
         print(message, file=sys.stderr)
     corpus = Corpus.from_directory(arguments.input_dir)
@@ -62,15 +63,15 @@ def run_search(arguments: SearchArguments) -> None:
         elif arguments.query is not None:
             _raise_failures(_search_and_print(arguments, searcher, systems, arguments.query))
         else:
-            for query in filter(str.strip, iter(_line_reader(), None)):
+            for query in filter(str.strip, _read_queries()):
                 try:
                     _search_and_print(arguments, searcher, systems, query)
                 except SubmissionError as error:
                     print(f"error: {escape_unprintable(str(error))}", file=sys.stderr, flush=True)
 
 
-def select_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
-    """Return the named systems, or the default system and a message that explains it."""
+def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
+    """Return the named systems or, if `names` is empty, the default system and a message that explains the choice."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""
     primary = get_system(catalogue.PRIMARY_SYSTEM)
@@ -96,25 +97,22 @@ def _search_and_print(arguments: SearchArguments, searcher: Searcher, systems: S
     return results
 
 
-def _line_reader() -> Callable[[], str | None]:
-    """Return a function that reads the next line of the prompt or of stdin, or None at the end of input."""
+def _read_queries() -> Iterator[str]:
+    """Yield lines from a prompt, or from stdin if stdin or stdout is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return lambda: sys.stdin.readline() or None
+        yield from iter(sys.stdin.readline, "")
+        return
     import readline  # noqa: F401  enables line editing and history
 
     print("Enter a query; Ctrl-D to quit.", file=sys.stderr)
-
-    def read_line() -> str | None:
-        try:
-            return input(PROMPT)
-        except EOFError:
-            print()
-            return None
-
-    return read_line
+    with suppress(EOFError):
+        while True:
+            yield input(PROMPT)
+    print()
 
 
 def _raise_failures(results: SearchResults) -> None:
+    """Raise the error of the first system if all systems failed, or SystemsFailedError if some failed."""
     errors = {system.system: system.error for system in results.systems if system.error is not None}
     if errors and len(errors) == len(results.systems):
         raise next(iter(errors.values()))
@@ -123,7 +121,7 @@ def _raise_failures(results: SearchResults) -> None:
 
 
 def _replace_encoding_errors() -> None:
-    """Replace characters that cannot be encoded or decoded."""
+    """Replace characters that stdin cannot decode or stdout cannot encode, instead of failing."""
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""Provide the documents of a directory or data frame, without topics."""
+"""Corpora: the documents of a directory or data frame, without topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EMPTY_TOPICS = pd.DataFrame({"qid": [], "query": []}, dtype=object)
 
 
 class Corpus(Dataset):
-    """Documents without topics and without a supplied ranking: every query searches all of them."""
+    """Documents without topics or a supplied ranking; every query searches all of them."""
 
     def __init__(self, reader: DatasetReader, directory: Path) -> None:
         """Create a corpus; the directory is used for display only."""
@@ -29,36 +29,36 @@ class Corpus(Dataset):
 
     @classmethod
     def from_directory(cls, directory: Path) -> Corpus:
-        """Load the documents of an input directory, with or without topics."""
-        return cls(TirexReader(directory) if TirexReader.matches(directory) else _ArgsMeCorpus(directory), directory)
+        """Create a corpus from an input directory, ignoring its topics, if any."""
+        return cls(TirexReader(directory) if TirexReader.matches(directory) else _CorpusReader(directory), directory)
 
     @classmethod
     def from_frame(cls, documents: pd.DataFrame) -> Corpus:
-        """Use the documents of a frame `docno conclusion premise`, validated on first access."""
+        """Create a corpus from a frame `docno conclusion premise`."""
         return _FrameCorpus(_FrameReader(documents), Path("arguments"))
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of each corpus file by name."""
+        """SHA-256 of each corpus file by name."""
         with self.stopwatch.stage("hashes"):
             return hash_input_files(self.reader.corpus_files)
 
     @property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the documents; there are no topics."""
+        """Fingerprint of the documents."""
         return self.corpus_fingerprint
 
     def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> None:
-        """Return None: there is no supplied ranking."""
+        return None
 
     @property
     def args_me_files(self) -> list[Path]:
-        """Return the files of an args.me corpus, [] for other formats."""
-        return self.reader.corpus_files if isinstance(self.reader, _ArgsMeCorpus) else []
+        """Files of an args.me corpus; [] for other formats."""
+        return self.reader.corpus_files if isinstance(self.reader, _CorpusReader) else []
 
 
-class _ArgsMeCorpus(ArgsMeReader):
-    """An args.me corpus; topics are ignored."""
+class _CorpusReader(ArgsMeReader):
+    """A reader of an args.me corpus that ignores topics."""
 
     def __init__(self, directory: Path) -> None:
         self.topic_files: list[Path] = []
@@ -90,14 +90,14 @@ class _FrameReader:
         yield self._documents
 
     def read_candidates(self) -> None:
-        """Return None: there is no supplied ranking."""
+        return None
 
 
 class _FrameCorpus(Corpus):
-    """Documents of a frame, identified by their content."""
+    """A corpus from a frame, identified by its content."""
 
     @cached_property
     def corpus_fingerprint(self) -> str:
-        """Return the fingerprint of all texts."""
+        """Fingerprint of all ids and texts."""
         texts = "\0".join(text for column in self.documents for text in self.documents[column])
         return combine_hashes({"documents": hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()})

@@ -1,4 +1,4 @@
-"""Highlight a document's words by DeepCT weight, or its claims and premises found by TARGER."""
+"""Highlighting of a document's words by DeepCT weight, or of the claims and premises that TARGER tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEIGHT_LEVELS = 5
 
 
 class Highlight(NamedTuple):
-    """A span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
+    """A character span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Highlight(NamedTuple):
 
 
 def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[Highlight]:
-    """Return the highlights of a document's premise, [] if the stage has no enricher."""
+    """Compute the highlights of a document's premise; return [] if the stage has no enricher."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
     fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
@@ -52,7 +52,7 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
 
 
 def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -> Iterator[tuple[int, int, TokenAnnotation]]:
-    """Yield the words of passages with their positions in the whole text, whose URLs the passages may lack."""
+    """Yield each word of the passages with its start and end in the text; URLs of the text may be missing from the passages."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)

@@ -1,4 +1,4 @@
-"""Validate arguments and queries."""
+"""Validation of the arguments and queries that are passed from Python, a terminal or the web page."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from submission.data.input_files import is_invalid_id
 from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
 
-MAX_CHARACTERS = 10_000  # of a query
+MAX_CHARACTERS = 10_000  # per query
 SURROGATE = re.compile("[\ud800-\udfff]")
-REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable bytes of a command line
+REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates (undecodable bytes on the command line)
 Arguments = pd.DataFrame | Iterable[str] | Path
 Queries = pd.DataFrame | Iterable[str] | str
 
 
 def build_corpus(arguments: Arguments) -> Corpus:
-    """Build a corpus from a frame `docno premise` (optionally `conclusion`), numbered texts, or an input directory.
+    """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts, or an input directory.
 
-    Without a conclusion the premise is used as conclusion too, as for TIREx data.
+    Texts are numbered from 1. If there is no conclusion, the premise is used as the conclusion, as for TIREx data.
+
+    Raises:
+        InputError: If a column is missing, or an id or text is invalid.
+        UsageError: If `arguments` is a single string.
     """
     if isinstance(arguments, Path):
         return Corpus.from_directory(arguments)
@@ -31,32 +35,31 @@ def build_corpus(arguments: Arguments) -> Corpus:
         raise UsageError("arguments is a single string; pass a list of texts, a data frame, or a Path")
     if not isinstance(arguments, pd.DataFrame):
         arguments = _number_texts(list(arguments), "docno", "premise")
-    _check_columns(arguments, "arguments", ["docno", "premise"])
-    if arguments.empty:
-        raise InputError("arguments: empty; pass at least one")
-    if "conclusion" not in arguments:
-        arguments = arguments.assign(conclusion=arguments["premise"])
-    frame = arguments[["docno", "conclusion", "premise"]].astype(object).reset_index(drop=True)
-    _check_ids(frame["docno"], "arguments")
-    for column in ("premise", "conclusion"):
-        _check_strings(frame, "arguments", column)
-        _check_surrogates(frame, column)
-    return Corpus.from_frame(frame)
+    frame = _validate_frame(
+        arguments, "arguments", ["docno", "premise", *(["conclusion"] if "conclusion" in arguments else [])]
+    )
+    if frame.empty:
+        raise InputError("arguments: empty; pass at least one argument")
+    for column in frame.columns[1:]:
+        for docno, text in zip(frame["docno"], frame[column], strict=True):
+            if not text.isascii() and (match := SURROGATE.search(text)):
+                problem = f"{column} of {abbreviate(docno)} has a lone surrogate at index {match.start()}"
+                raise InputError(f"arguments: {problem}; remove it because UTF-8 cannot encode it")
+    if "conclusion" not in frame:
+        frame = frame.assign(conclusion=frame["premise"])
+    return Corpus.from_frame(frame[["docno", "conclusion", "premise"]])
 
 
 def build_topics(queries: Queries) -> pd.DataFrame:
-    """Build topics `qid query` from a frame with these columns, or from one or more texts, which are numbered."""
+    """Build topics `qid query` from a frame with these columns, or from one or more texts, which are numbered from 1."""
     if not isinstance(queries, pd.DataFrame):
         queries = _number_texts([queries] if isinstance(queries, str) else list(queries), "qid", "query")
-    _check_columns(queries, "queries", ["qid", "query"])
-    frame = queries[["qid", "query"]].astype(object).reset_index(drop=True)
-    _check_ids(frame["qid"], "queries")
-    _check_strings(frame, "queries", "query")
+    frame = _validate_frame(queries, "queries", ["qid", "query"])
     return frame.assign(query=[clean_query(query) for query in frame["query"]]).astype(object)
 
 
 def clean_query(text: str) -> str:
-    """Return a query on one line, like a title in a topics file. Raises UsageError if it is empty or too long."""
+    """Normalise a query as the title of a topic, to a single line. Raises UsageError if it is empty or too long."""
     text = text.strip()
     if len(text) > MAX_CHARACTERS:
         start = abbreviate(text[:40])
@@ -71,30 +74,23 @@ def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.
     return pd.DataFrame({id_column: [str(index) for index in range(1, len(texts) + 1)], text_column: texts}, dtype=object)
 
 
-def _check_columns(frame: pd.DataFrame, label: str, columns: list[str]) -> None:
+def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
+    """Return columns (an id and texts) of a frame. Raises InputError if one is missing or contains an invalid value."""
     for column in columns:
         if column not in frame:
-            expected, existing = ", ".join(columns), ", ".join(map(str, frame))
-            raise InputError(f"{label}: missing column {column}; expected {expected}, found {existing}")
-
-
-def _check_ids(ids: pd.Series, label: str) -> None:
+            raise InputError(
+                f"{label}: missing column {column}; expected {', '.join(columns)}, found {', '.join(map(str, frame))}"
+            )
+    frame = frame[columns].astype(object).reset_index(drop=True)
+    ids = frame[columns[0]]
     for value in ids:
         if not isinstance(value, str) or is_invalid_id(value):
             text = abbreviate(repr(value))
             raise InputError(f"{label}: invalid {ids.name} {text}; use a string without whitespace and control characters")
     for duplicate in ids[ids.duplicated()]:
         raise InputError(f"{label}: duplicate {ids.name} {abbreviate(duplicate)}; ids must be unique")
-
-
-def _check_strings(frame: pd.DataFrame, label: str, column: str) -> None:
-    for name, value in zip(frame[frame.columns[0]], frame[column], strict=True):
-        if not isinstance(value, str):
-            raise InputError(f"{label}: {column} of {abbreviate(name)} is {abbreviate(repr(value))}; expected a string")
-
-
-def _check_surrogates(frame: pd.DataFrame, column: str) -> None:
-    for docno, text in zip(frame["docno"], frame[column], strict=True):
-        if not text.isascii() and (match := SURROGATE.search(text)):
-            problem = f"{column} of {abbreviate(docno)} has a lone surrogate at index {match.start()}"
-            raise InputError(f"arguments: {problem}; remove it, UTF-8 cannot encode it")
+    for column in columns[1:]:
+        for name, value in zip(ids, frame[column], strict=True):
+            if not isinstance(value, str):
+                raise InputError(f"{label}: {column} of {abbreviate(name)} is {abbreviate(repr(value))}; expected a string")
+    return frame

@@ -1,4 +1,4 @@
-"""Render the web page: query form, system selection and results."""
+"""Rendering of the web page: query form, system selection and results."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from submission.search.snippets import Span
 from submission.search.url_params import DEPTHS, PageParams
 from submission.systems.catalogue import SYSTEMS
 
-STANCES = {"PRO": "supports", "CON": "attacks"}  # towards the argument's conclusion, not the query
-MAX_CONTRIBUTIONS = 12  # shown per score; the others are summed
+STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query
+MAX_CONTRIBUTIONS = 12  # shown per score; the remaining ones are summed
 
 
 @dataclass(frozen=True)
@@ -33,26 +33,24 @@ class SiteSettings:
 
 
 def render_home(site: SiteSettings, params: PageParams) -> str:
-    """Render the page without a query."""
+    """Render the home page, with links to example queries."""
     links = [(query, PageParams(query, params.systems, params.depth).to_url()) for query in site.examples]
     return _render(site, params, title="Aragorn: argument search", example_links=links)
 
 
 def render_results(site: SiteSettings, params: PageParams, results: SearchResults, document_count: int) -> str:
-    """Render the results page."""
     summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
     return _render(site, params, title=f"{results.query} · Aragorn", summary=summary, results=results.systems)
 
 
 def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
-    """Render the error page."""
     return _render(site, params, title="Error · Aragorn", error=message)
 
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
-    """Split a span of a premise into segments; yield each with whether it is a match, and its highlight or ""."""
-    matches = {index for match in hit.snippet.matches if _inside(match, span) for index in range(*match)}
-    highlights = [highlight for highlight in hit.highlights if _inside(highlight, span)]
+    """Split a span of a premise into segments; yield each text, whether it is a match, and its highlight label ("": none)."""
+    matches = {index for match in hit.snippet.matches if _is_inside(match, span) for index in range(*match)}
+    highlights = [highlight for highlight in hit.highlights if _is_inside(highlight, span)]
     labels = {index: highlight.label for highlight in highlights for index in range(highlight.start, highlight.end)}
     states = [(index in matches, labels.get(index, "")) for index in range(*span)]
     boundaries = [span.start + index for index, (previous, current) in enumerate(pairwise(states), 1) if previous != current]
@@ -60,7 +58,7 @@ def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
         yield hit.premise[start:end], start in matches, labels.get(start, "")
 
 
-def _inside(inner: Span | Highlight, outer: Span) -> bool:
+def _is_inside(inner: Span | Highlight, outer: Span) -> bool:
     return outer.start <= inner.start and inner.end <= outer.end
 
 
@@ -92,5 +90,5 @@ def _environment() -> Environment:
 
 
 def _sanitise(value: object) -> str:
-    """Sanitise what a template inserts, line by line; jinja2 escapes it afterwards."""
+    """Sanitise each line of a value that a template inserts; jinja2 escapes the value afterwards."""
     return value if isinstance(value, Markup) else "\n".join(map(sanitise, str(value).split("\n")))

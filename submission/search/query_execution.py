@@ -1,4 +1,4 @@
-"""Execute queries; collection data are shared, results of a query are discarded with it."""
+"""Execution of queries: collection data are shared by all queries, other data are deleted with the query."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ class QueryInput(Corpus):
 
     @property
     def fingerprint(self) -> str:
-        """Return the fingerprint of documents and queries."""
+        """Fingerprint of documents and queries."""
         queries = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
         return combine_hashes({"documents": self.corpus_fingerprint, "questions": queries})
 
     @property
     def corpus_fingerprint(self) -> str:
-        """Return the fingerprint of the corpus, computed once."""
+        """Fingerprint of the documents, computed once for all queries."""
         return self._corpus.corpus_fingerprint
 
 
 class QueryExecution(Execution):
-    """An execution of queries; rankings and scores equal those of rank for topics with these titles."""
+    """An execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
 
     def __init__(self, shared: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: CacheDirectory) -> None:
-        """Share collection data with the execution `shared`; cache pair scores in `scratch`."""
+        """Create an execution that shares the collection data of `shared` and caches pair scores in `scratch`."""
         super().__init__(QueryInput(corpus, topics), shared.checkpoints, shared.device, shared.working_directory, shared.engine)
-        self._shared, self._scratch = shared, scratch
+        self._shared, self.scratch = shared, scratch
 
     @cached_property
     def documents(self) -> DocumentStore:
-        """Return the shared documents."""
+        """Document store, shared by all queries."""
         return self._shared.documents
 
     def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Compute once, for whichever query comes first."""
+        """Return `compute()`, computed for the first query and reused for all later ones."""
         return self._shared.compute_once(owner, name, compute)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open a store that is deleted with the query."""
-        return self._scratch.open_store(name, " ".join([code, *key_parts]))
+        """Open a cache that is deleted with the query."""
+        return self.scratch.open_store(name, " ".join([code, *key_parts]))
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
-        """Compute a ranking without caching it, which would fill the disk query by query."""
+        """Compute a ranking; rankings are kept in memory only, because on disk they would accumulate."""
         return self._rank_and_validate(stage)

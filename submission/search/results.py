@@ -1,4 +1,4 @@
-"""Define search results and their JSON form."""
+"""Search results and their serialisation as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Hit:
     premise: str
     snippet: Snippet  # of the premise
     highlights: list[Highlight]  # of the premise
-    explanation: ScoreExplanation | None  # None: not requested
+    explanation: ScoreExplanation | None  # None if not requested
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SystemResults:
 
     system: str
     hits: list[Hit] = field(default_factory=list)
-    total: int = 0  # length of the whole ranking
+    total: int = 0  # number of ranked arguments
     error: SubmissionError | None = None
 
 
@@ -48,7 +48,7 @@ class SearchResults:
 
 
 def largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
-    """Return the largest contributions to a score and the sum of the others; zeros are omitted."""
+    """Return the contributions with the largest absolute values, and the sum of the remaining ones; zeros are omitted."""
     contributions = sorted((row for row in explanation.contributions if row.value), key=lambda row: -abs(row.value))
     largest, remaining = contributions[:limit], contributions[limit:]
     return [*largest, ExplanationRow(sum(row.value for row in remaining), f"{len(remaining)} more")] if remaining else largest

@@ -1,4 +1,4 @@
-"""Sanitise untrusted text for display: no control, bidirectional or invisible characters."""
+"""Sanitising of untrusted text for display: removal of control, bidirectional and invisible characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 
 
 def sanitise(text: str) -> str:
-    """Replace invisible characters by U+FFFD and whitespace by spaces; the length is unchanged."""
+    """Replace each invisible character with U+FFFD and each whitespace character with a space."""
     return text if text.isprintable() else "".join(map(_sanitise_character, text))
 
 

@@ -1,4 +1,4 @@
-"""Search a corpus with several systems, keeping indexes open."""
+"""Search of a corpus with several systems, whose indexes stay open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from submission.data.argument_metadata import ArgumentMetadata, MetadataStore, o
 from submission.errors import CheckpointError, InputError, OutputError, SubmissionError
 from submission.rankings import truncate_rankings
 from submission.search.corpus import Corpus
-from submission.search.highlights import Highlight, compute_highlights
+from submission.search.highlights import compute_highlights
 from submission.search.inputs import build_topics, clean_query
 from submission.search.query_execution import QueryExecution
 from submission.search.results import Hit, SearchResults, SystemResults
@@ -29,11 +29,11 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import System
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage, iter_components
-from submission.systems.explanation import ScoreExplanation
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
 
-CACHED_QUERIES = 8  # recent queries kept in memory, so that links on the page recompute nothing
+FALLBACK_DIR = Path()  # parent of temporary directories if the system's temporary directory is not writable
+CACHED_QUERIES = 8  # recent queries whose results are kept, so that links on the page recompute nothing
 
 
 @dataclass(frozen=True)
@@ -41,34 +41,20 @@ class SearchOptions:
     """Options of a search."""
 
     depth: int = 5  # hits per system
-    explain: Callable[[str, str], bool] = lambda system, docno: False  # (system, docno) → whether to explain the score
-    highlight: bool = False  # whether to compute highlights
+    explain: Callable[[str, str], bool] = lambda system, docno: False  # whether to explain the score of (system, docno)
+    highlight: bool = False
 
 
 class Searcher:
-    """Searches a corpus. A context manager; not thread-safe."""
+    """A search engine over one corpus. A context manager; not thread-safe."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        checkpoints: CheckpointStore,
-        device: torch.device,
-        cache_dir: Path | None = None,
-        fallback_dir: Path = Path(),
+        self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
     ) -> None:
-        """Create a searcher; nothing is read before the first query.
-
-        Args:
-            corpus: Documents to search.
-            checkpoints: Checkpoints of the systems.
-            device: Device of the networks.
-            cache_dir: Cache of indexes; None: a temporary directory.
-            fallback_dir: Parent of the temporary directory if the machine has none.
-        """
-        self.corpus, self.checkpoints = corpus, checkpoints
-        self._cache, self._fallback_dir = CacheDirectory(cache_dir, fallback_dir), fallback_dir
+        """Create a searcher that caches indexes in `cache_dir` (None: a temporary directory) and loads documents on first use."""
+        self.corpus, self.checkpoints, self._cache = corpus, checkpoints, CacheDirectory(cache_dir, FALLBACK_DIR)
         self._shared = Execution(corpus, checkpoints, device, self._cache)
-        self._recent: OrderedDict[str, tuple[QueryExecution, ExitStack]] = OrderedDict()
+        self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Searcher:
@@ -83,18 +69,20 @@ class Searcher:
 
     @property
     def document_count(self) -> int:
-        """Return the number of searchable documents. Raises InputError if there are none."""
+        """Number of searchable documents; raises InputError if there are none."""
         return len(self._shared.documents.searchable_docnos)
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
-        """Rank documents for topics `qid query`."""
-        with CacheDirectory(None, self._fallback_dir) as scratch:
+        """Rank documents for topics `qid query`; return `qid docno rank score`."""
+        with CacheDirectory(None, FALLBACK_DIR) as scratch:
             return QueryExecution(self._shared, self.corpus, topics, scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
-        """Search with several systems; a system that fails returns its error."""
+        """Search with several systems; the results of a system that fails contain its error."""
         start, query = time.monotonic(), clean_query(query_text)
-        with nullcontext() if {*systems} - self._loaded_systems else _only_warnings():  # first use may take long: log it
+        with (
+            nullcontext() if {*systems} - self._loaded_systems else _suppress_info()
+        ):  # the first use of a system may take long, so its progress is logged
             execution = self._get_execution(query)
             weights, analyser = _compute_term_weights(query, systems, execution)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)
@@ -105,59 +93,54 @@ class Searcher:
     def _search_system(
         self, system: System, execution: QueryExecution, extract: Callable[[str], Snippet], options: SearchOptions
     ) -> SystemResults:
-        """Return a system's results, or its error."""
+        """Return the top hits of a system, or its error."""
+        stage, hits = system.stage, []
         try:
-            hits = list(self._iter_hits(system, execution, extract, options))
-            return SystemResults(system.name, hits, len(execution.get_ranking(system.stage)))
+            ranking = execution.get_ranking(stage)
+            top = truncate_rankings(ranking, options.depth)
+            texts, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
+            rows: Any = top.merge(texts, on="docno").itertuples()
+            for row in rows:
+                key, highlights, explanation = (system, row.docno), [], None
+                if options.highlight:
+                    compute = partial(compute_highlights, stage, execution, row.docno)
+                    highlights = execution.compute_once(key, "highlights", compute)
+                if options.explain(system.name, row.docno):
+                    explain = partial(stage.explain, execution, row.qid, row.docno)
+                    explanation = execution.compute_once(key, "explanation", explain)
+                argument = row.docno, metadata.get(row.docno, ArgumentMetadata()), row.conclusion, row.premise
+                hits.append(Hit(row.rank, row.score, *argument, extract(row.premise), highlights, explanation))
+            return SystemResults(system.name, hits, len(ranking))
         except (InputError, OutputError):
             raise  # every system would fail
         except SubmissionError as error:
             return SystemResults(system.name, error=error)
 
-    def _iter_hits(
-        self, system: System, execution: QueryExecution, extract: Callable[[str], Snippet], options: SearchOptions
-    ) -> Iterator[Hit]:
-        """Yield the top hits of a system."""
-        top = truncate_rankings(execution.get_ranking(system.stage), options.depth)
-        texts, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
-        rows: Any = top.merge(texts, on="docno").itertuples()
-        for row in rows:
-            highlights = _highlight(system, execution, row.docno) if options.highlight else []
-            explanation = _explain(system, execution, row.docno) if options.explain(system.name, row.docno) else None
-            hit_metadata, snippet = metadata.get(row.docno, ArgumentMetadata()), extract(row.premise)
-            yield Hit(
-                row.rank, row.score, row.docno, hit_metadata, row.conclusion, row.premise, snippet, highlights, explanation
-            )
-
     def _get_metadata(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        corpus = self.corpus
-
         def open_store() -> MetadataStore:
-            return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, self._cache)
+            return open_metadata(self.corpus.args_me_files, self.corpus.corpus_fingerprint, self._cache)
 
         return self._shared.compute_once(self, "metadata", open_store).get(docnos)
 
     def _get_execution(self, query: str) -> QueryExecution:
-        """Return the execution of a query, reusing recent ones."""
+        """Return the execution of a query; reuse it for a recent query."""
         if query not in self._recent:
             if len(self._recent) == CACHED_QUERIES:
                 self._evict()
-            with ExitStack() as stack:
-                scratch = stack.enter_context(CacheDirectory(None, self._fallback_dir))
-                execution = QueryExecution(self._shared, self.corpus, build_topics(query), scratch)
-                self._recent[query] = execution, stack.pop_all()
+            topics, scratch = build_topics(query), CacheDirectory(None, FALLBACK_DIR)
+            self._recent[query] = QueryExecution(self._shared, self.corpus, topics, scratch.__enter__())
         self._recent.move_to_end(query)
-        return self._recent[query][0]
+        return self._recent[query]
 
     def _evict(self) -> None:
-        """Discard the least recently used query."""
-        _, (_, scratch) = self._recent.popitem(last=False)
-        scratch.close()
+        """Discard the execution of the least recently used query."""
+        _, execution = self._recent.popitem(last=False)
+        execution.scratch.__exit__(None, None, None)
 
 
 @contextmanager
-def _only_warnings() -> Iterator[None]:
-    """Log warnings and errors only."""
+def _suppress_info() -> Iterator[None]:
+    """Suppress log messages below the level of warnings."""
     logger = logging.getLogger("submission")
     level = logger.level
     logger.setLevel(logging.WARNING)
@@ -167,24 +150,13 @@ def _only_warnings() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _explain(system: System, execution: QueryExecution, docno: str) -> ScoreExplanation:
-    """Explain the score of an argument, once."""
-    [qid] = execution.topics["qid"]
-    return execution.compute_once((system, docno), "explanation", lambda: system.stage.explain(execution, qid, docno))
-
-
-def _highlight(system: System, execution: QueryExecution, docno: str) -> list[Highlight]:
-    """Compute the highlights of an argument, once."""
-    return execution.compute_once((system, docno), "highlights", lambda: compute_highlights(system.stage, execution, docno))
-
-
 def _compute_term_weights(
     query: str, systems: Sequence[System], execution: QueryExecution
 ) -> tuple[dict[str, float], TermAnalyser]:
-    """Return the weights of the query terms, log(1 + N / df) or 1 without a term index, and the analyser."""
+    """Return the weights of the query terms and the analyser; the weights are log(1 + N / df), or 1 if no system is lexical."""
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
-            with suppress(CheckpointError):  # reported by its system
+            with suppress(CheckpointError):  # reported in the results of its system
                 settings, index = stage.load_checkpoint(execution.checkpoints).index, stage.load_index(execution)
                 analyser = TermAnalyser(settings.stemmer)
                 terms = sorted(set(analyser.analyse(query)))

@@ -1,4 +1,4 @@
-"""Serve the web page on the loopback interface."""
+"""Web server for the search page, on the loopback interface only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 STYLESHEET = Path(__file__).with_name("style.css")
-MAX_EXAMPLES = 8  # queries on the home page
+MAX_EXAMPLES = 8  # example queries on the home page
 REQUEST_TIMEOUT = 10.0  # seconds
 HEADERS = {
     # Allow only this page and its stylesheet: no scripts, external resources or frames.
@@ -40,12 +40,12 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """An HTTP server on the loopback address; it processes one query at a time."""
+    """An HTTP server on the loopback address that processes one query at a time."""
 
     daemon_threads = True
 
     def __init__(self, searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-        """Listen on a port (0: any free port), with default systems and depth."""
+        """Listen on `port` (0: any free port); `systems` and `depth` are the defaults of a query."""
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -60,14 +60,16 @@ class SearchServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the URL of the home page."""
+        """URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def respond(self, query: str) -> tuple[HTTPStatus, str]:
-        """Return status and page for a query string."""
+        """Return the status and the page for the query string of a URL."""
         params = self.default_params
         try:
-            params = replace(params, query=url_params.parse_query_text(query))  # kept in the form after an error
+            params = replace(
+                params, query=url_params.parse_query_text(query)
+            )  # so that the form of an error page contains the query
             params = url_params.parse(query, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
@@ -141,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-    """Serve the page until interrupted. Raises UsageError if the port is in use or not permitted."""
+    """Serve the page until interrupted. Raises UsageError if the server cannot listen on the port."""
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.url, flush=True)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
@@ -149,7 +151,7 @@ def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) 
 
 
 def _load_examples(directory: Path) -> list[str]:
-    """Return the first topic titles of an input, if any."""
+    """Return the first topic titles of an input directory; [] if it has no topics."""
     try:
         return Dataset(directory).topics["query"].tolist()[:MAX_EXAMPLES]
     except InputError:

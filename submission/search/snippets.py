@@ -1,4 +1,4 @@
-"""Extract a snippet: the sentences of a text with the rarest query terms."""
+"""Snippet extraction: the sentences of a text with the rarest query terms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORD = re.compile(r"\S+")
 
 @cache
 def compile_term_pattern() -> re.Pattern[str]:
-    """Return a pattern for indexable words of raw text, including apostrophes and combining characters."""
+    """Compile the pattern of a word in raw text; words may contain apostrophes and combining characters."""
     joints = f"{INVISIBLE_CHARACTERS}{combining_characters()}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
 
@@ -33,37 +33,37 @@ class Span(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """A span of a text, and the query-term matches in the whole text."""
+    """A span of a text, and all query-term matches in the text."""
 
     span: Span
     matches: list[Span]
 
     @property
     def visible_matches(self) -> list[Span]:
-        """Return the matches inside the span."""
+        """Matches inside the span."""
         return [match for match in self.matches if self.span.start <= match.start < self.span.end]
 
 
 def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
     """Return the window of sentences with the highest total weight of distinct query terms.
 
-    A window starts with a sentence that contains a query term and takes as many sentences as fit in 60 words; longer sentences
-    are split. Ties are broken by the number of matches, then by position. Without a match, the snippet is the beginning of the
-    text.
+    A window starts with a sentence that contains a query term and extends over as many sentences as fit in MAX_WORDS words;
+    longer sentences are split. Ties are broken by the number of matches, then by position. If there is no match, the snippet is
+    the beginning of the text.
     """
     words = (
         (Span(*match.span()), weights.keys() & analyser.analyse(match[0])) for match in compile_term_pattern().finditer(text)
     )
-    matches = [(span, terms_of_word) for span, terms_of_word in words if terms_of_word]
+    matches = [(span, terms) for span, terms in words if terms]
     starts, windows = [span.start for span, _ in matches], list(_windows(text))
 
     def match_terms(window: Span) -> list[set[str]]:
         first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)
-        return [terms_of_word for _, terms_of_word in matches[first:end]]
+        return [terms for _, terms in matches[first:end]]
 
     def score(window: Span) -> tuple[float, int]:
-        terms_of_words = match_terms(window)
-        return sum(weights[term] for term in sorted(set().union(*terms_of_words))), len(terms_of_words)
+        matched_terms = match_terms(window)
+        return sum(weights[term] for term in sorted(set().union(*matched_terms))), len(matched_terms)
 
     candidates = [window for first, window in windows if match_terms(first)] or [window for _, window in windows[:1]]
     return Snippet(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
@@ -82,7 +82,7 @@ def _windows(text: str) -> Iterator[tuple[Span, Span]]:
 
 
 def _sentences(text: str) -> Iterator[tuple[Span, int]]:
-    """Yield sentences with their word counts, at most MAX_WORDS."""
+    """Yield sentences of at most MAX_WORDS words with their word counts."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     for start, end in pairwise([0, *ends, len(text)]):
         words = [match.span() for match in WORD.finditer(text, start, end)]

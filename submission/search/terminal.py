@@ -1,4 +1,4 @@
-"""Render results for a terminal, side by side if it is wide enough."""
+"""Rendering of results for a terminal; several systems are shown side by side if it is wide enough."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from submission.search.results import Hit, SearchResults, SystemResults, largest
 from submission.search.sanitise import sanitise
 from submission.systems.explanation import ScoreExplanation
 
-PIPE_WIDTH = 100  # columns if stdout is not a terminal
-LOWEST_WIDTH = 20  # columns; below it, rich drops wide characters
+PIPE_WIDTH = 100  # width if stdout is not a terminal
+MIN_WIDTH = 20  # rich drops wide characters in narrower consoles
 MIN_COLUMN_WIDTH = 44  # minimum width of a system's column
-MAX_TEXT_WIDTH = 110  # longer lines are hard to read
+MAX_TEXT_WIDTH = 110  # per system; longer lines are hard to read
 INDENT = 5
 MAX_CONTRIBUTIONS = 5  # shown per score
 STANCES = {"PRO": "bold green", "CON": "bold red"}
@@ -28,15 +28,15 @@ MATCH = "bold underline yellow"
 
 
 def open_console() -> Console:
-    """Open a console on stdout that interprets no markup in texts."""
+    """Open a console on stdout that does not interpret markup in texts."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
-    console.width = max(LOWEST_WIDTH, console.width)
+    console.width = max(MIN_WIDTH, console.width)
     return console
 
 
 def render(results: SearchResults, document_count: int, console: Console) -> None:
-    """Print the results of a query; if the console has no colours, matches are enclosed in asterisks."""
+    """Print the results of a query; matches are enclosed in asterisks if the console has no colours."""
     system_count = len(results.systems)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
     summary = f"   {document_count} arguments, {results.seconds:.2f} s"

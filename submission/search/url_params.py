@@ -1,4 +1,4 @@
-"""Parse and build the page's URL parameters."""
+"""Parsing and building of the search page's URL parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_FIELDS = 100
 
 @dataclass(frozen=True)
 class PageParams:
-    """The query, its systems, and the hits whose scores are explained."""
+    """Parameters of a page: the query, its systems, and the hits whose scores are explained."""
 
     query: str = ""
     systems: tuple[str, ...] = ()
@@ -23,7 +23,6 @@ class PageParams:
     explained: tuple[str, ...] = ()  # "system docno" pairs
 
     def is_explained(self, system: str, docno: str) -> bool:
-        """Return whether a hit's score is explained."""
         return f"{system} {docno}" in self.explained
 
     def toggle_explanation(self, system: str, docno: str) -> PageParams:
@@ -33,7 +32,6 @@ class PageParams:
         return replace(self, explained=remaining if hit in self.explained else (*remaining, hit))
 
     def to_url(self) -> str:
-        """Return the URL of this page."""
         fields = [("q", self.query), *(("system", name) for name in self.systems), ("depth", str(self.depth))]
         return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained)])
 
@@ -43,10 +41,10 @@ def parse(query: str, default: PageParams) -> PageParams:
     fields = _parse_fields(query)
     systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MAX_SYSTEMS:
-        raise UsageError(f"{len(systems)} systems; select at most {MAX_SYSTEMS}")
+        raise UsageError(f"{len(systems)} systems selected; select at most {MAX_SYSTEMS}")
     depth = fields.get("depth", [str(default.depth)])[-1]
     if depth not in map(str, (*DEPTHS, default.depth)):
-        raise UsageError(f"depth '{abbreviate(depth)}'; expected {', '.join(map(str, DEPTHS))}")
+        raise UsageError(f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(map(str, DEPTHS))}")
     return PageParams(parse_query_text(query), systems, int(depth), tuple(fields.get("explain", ())))
 
 

@@ -1,6 +1,6 @@
 """Retrieval systems, their stages, and their execution.
 
-What loads a checkpoint raises CheckpointError; what reads documents, InputError; what caches results, OutputError.
+Loading a checkpoint may raise CheckpointError, reading documents InputError, and caching results OutputError.
 """
 
 from __future__ import annotations

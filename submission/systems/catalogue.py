@@ -1,4 +1,4 @@
-"""Catalogue of retrieval systems; a new system is an entry in `STAGES` and one in `DESCRIPTIONS`."""
+"""Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ FUSION_CANDIDATES: dict[str, Stage] = {  # stages that a learned fusion may comb
     **LEXICAL_STAGES,
     "dirichlet_thesis": LexicalStage("dirichlet_thesis"),
     "debates": ClusterScoreStage(LEXICAL_STAGES["dirichlet_rm3"]),
-    "deepct_dirichlet": LexicalStage("deepct_dirichlet", Enrichment("deepct")),
-    "deepct_dirichlet_rm3": LexicalStage("deepct_dirichlet_rm3", Enrichment("deepct")),
-    "deepct_bm25_rm3": LexicalStage("deepct_bm25_rm3", Enrichment("deepct")),
+    **{
+        name: LexicalStage(name, Enrichment("deepct"))
+        for name in ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
+    },
     "targer_dirichlet": LexicalStage("targer_dirichlet", Enrichment("targer_essays")),
 }
 FUSION_MEMBERS = ("bm25_arguments", "debates", "dirichlet", "dirichlet_rm3", "dirichlet_thesis", "sbert")
@@ -101,14 +102,14 @@ PRIMARY_SYSTEM = "fusion"  # its run is run.txt unless --system is given
 
 
 def get_system(name: str) -> System:
-    """Return the system with this name. Raises UsageError if there is none."""
+    """Return the system with this name. Raises UsageError if the name is unknown."""
     if name not in SYSTEMS:
         raise UsageError(f"unknown system '{abbreviate(name)}'; {suggest(name, SYSTEMS)}")
     return SYSTEMS[name]
 
 
 def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems in order, without duplicates; without names, all runnable systems and the primary one."""
+    """Return the named systems in order, without duplicates; if `names` is empty, all runnable systems and the primary one."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)]
     runnable = [system for system in SYSTEMS.values() if not system.stage.find_missing_checkpoints(checkpoints)]
@@ -117,6 +118,6 @@ def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[Syste
 
 
 def get_stage_name(stage: Stage) -> str:
-    """Return the name of a stage as a system, else as a fusion candidate, else its repr."""
+    """Return the name of the stage as a system or, failing that, as a fusion candidate or its repr."""
     names = {candidate: name for name, candidate in FUSION_CANDIDATES.items()}
     return (names | {system.stage: system.name for system in SYSTEMS.values()}).get(stage) or repr(stage)

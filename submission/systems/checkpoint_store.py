@@ -1,10 +1,10 @@
-"""Store of loaded checkpoints, and the memo that remembers results and failures within a process."""
+"""Store of loaded checkpoints, and an in-memory cache of results and errors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -17,32 +17,29 @@ NetworkT = TypeVar("NetworkT", bound=NetworkCheckpoint[Any, Any])
 
 
 class Memo:
-    """A memo of results by owner and name that re-raises failures."""
+    """An in-memory cache of results and errors, by owner and name."""
 
     def __init__(self) -> None:
-        self._results: dict[Hashable, Any] = {}
-        self._errors: dict[Hashable, Exception] = {}
+        self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
 
     def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return, or re-raise, the outcome of the first call of `compute`."""
-        key = owner, name
-        if key in self._errors:
-            raise self._errors[key]
-        if key not in self._results:
+        """Return the result of the first call of `compute`, or raise its error."""
+        if (owner, name) not in self._outcomes:
             try:
-                self._results[key] = compute()
-            except Exception as error:
-                self._errors[key] = error
-                raise
-        result: T = self._results[key]
-        return result
+                self._outcomes[owner, name] = compute(), None
+            except Exception as exception:
+                self._outcomes[owner, name] = None, exception
+        result, error = self._outcomes[owner, name]
+        if error is not None:
+            raise error
+        return cast(T, result)
 
 
 class CheckpointStore:
-    """The checkpoints in a directory, each loaded once, on first use."""
+    """The checkpoints in a directory; each is loaded once, on first use."""
 
     def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
-        """Open the store; `precision` is the CPU precision of its networks (None: float32)."""
+        """Open the store; `precision` is the precision of its networks on the CPU (None: float32)."""
         self.directory, self.precision = directory, precision
         self._memo = Memo()
 
@@ -52,10 +49,10 @@ class CheckpointStore:
         return (self.directory / name).is_dir()
 
     def load_config(self, name: str, config_type: type[T]) -> T:
-        """Load a checkpoint that consists of its config.json."""
+        """Load a checkpoint that consists of a config.json only."""
         return self._memo.get_or_compute(config_type.__name__, name, lambda: read_config(self.directory / name, config_type))
 
     def load_network(self, name: str, loader: Callable[[Path], NetworkT]) -> NetworkT:
-        """Load a network with this store's precision."""
+        """Load a network and convert it to the precision of this store."""
         network = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
         return with_precision(network, self.precision)

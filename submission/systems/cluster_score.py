@@ -15,10 +15,10 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 CLUSTER_DEPTH = 200  # top documents per topic that contribute to their debates' scores
-DEBATE_KEY = ["qid", "debate"]
-DEBATE_ID_PATTERN = re.compile(  # args.me ids by corpus version; each starts with a hash of the debate's URL
-    r"(S[0-9a-f]{1,8})-A[0-9a-f]{1,8}"  # 2020-04-01
-    r"|([0-9a-f]{8})-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9]+-[0-9]+"  # 1
+DEBATE_COLUMNS = ["qid", "debate"]
+DEBATE_ID_PATTERN = re.compile(  # args.me ids, per corpus version; they start with a hash of the debate's URL
+    r"(S[0-9a-f]{1,8})-A[0-9a-f]{1,8}"  # version 2020-04-01
+    r"|([0-9a-f]{8})-[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z-[0-9]+-[0-9]+"  # version 1
 )
 
 
@@ -26,9 +26,9 @@ DEBATE_ID_PATTERN = re.compile(  # args.me ids by corpus version; each starts wi
 class ClusterScoreStage(Stage):
     """The mean retrieval score of a document and the top-ranked documents of its debate.
 
-    This is the document's cluster score (Kurland and Lee 2004), with debates as clusters. In a fusion its weight may have
-    either sign: a positive weight favours documents of relevant debates, a negative one documents that stand out within their
-    debate. The score equals the retrieval score if no other document of the debate is in the top `CLUSTER_DEPTH`.
+    This is the document's cluster score (Kurland and Lee 2004), with debates as clusters. It equals the retrieval score if no
+    other document of the debate is in the top `CLUSTER_DEPTH`. In a fusion, a positive weight favours documents of relevant
+    debates; a negative one favours documents that stand out within their debate.
     """
 
     retriever: Stage
@@ -45,8 +45,8 @@ class ClusterScoreStage(Stage):
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         top_documents = self._get_top_documents(execution)
         matched = _add_debate_ids(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
-        totals = top_documents.groupby(DEBATE_KEY)["score"].agg(["sum", "size"]).reset_index()
-        matched = matched.merge(totals, on=DEBATE_KEY, how="left")
+        totals = top_documents.groupby(DEBATE_COLUMNS)["score"].agg(["sum", "size"]).reset_index()
+        matched = matched.merge(totals, on=DEBATE_COLUMNS, how="left")
         total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
         unranked = matched["score"].isna().to_numpy()
         if unranked.any():
@@ -63,15 +63,13 @@ class ClusterScoreStage(Stage):
         if docno not in score_by_docno:
             score_by_docno[docno] = self.retriever.score_document(execution, qid, docno)
         count = len(score_by_docno)
-        rows = [
-            ExplanationRow(score / count, key, f"retrieval score {score:.4f} / {count}")
-            for key, score in score_by_docno.items()
-        ]
-        total = self.score_document(execution, qid, docno)
-        return ScoreExplanation(total, f"mean retrieval score of {count} documents of debate {debate}", rows)
+        items = score_by_docno.items()
+        rows = [ExplanationRow(score / count, member, f"retrieval score {score:.4f} / {count}") for member, score in items]
+        summary = f"mean retrieval score of {count} documents of debate {debate}"
+        return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"averages": name(self.retriever)}
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"averages": get_name(self.retriever)}
 
     def _get_top_documents(self, execution: Execution) -> pd.DataFrame:
         """Return the top `CLUSTER_DEPTH` documents of each topic as `qid docno score debate`."""
@@ -80,7 +78,7 @@ class ClusterScoreStage(Stage):
 
 
 def parse_debate_id(docno: str) -> str:
-    """Return the debate id of an argument (the prefix of its docno), or the docno itself if its format is unknown."""
+    """Return the debate id of an argument (the prefix of its docno), or the docno itself if it is not an args.me id."""
     match = DEBATE_ID_PATTERN.fullmatch(docno)
     return docno if match is None else match[1] or match[2]
 

@@ -1,4 +1,4 @@
-"""BM25 retrieval over conclusions, returning all their premises: the candidate set of the neural re-rankers."""
+"""BM25 retrieval over conclusions that returns all their premises: the candidate set of the neural re-rankers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 @dataclass(frozen=True)
 class ConclusionStage(Stage):
-    """BM25 over conclusions with all their premises (Entezari 2020, 4.3), or the supplied ranking."""
+    """BM25 over conclusions, returning all premises of each (Entezari 2020, section 4.3), or the supplied ranking."""
 
     checkpoint = None
 
@@ -25,13 +25,13 @@ class ConclusionStage(Stage):
         return self.search(execution) if execution.supplied_ranking is None else execution.supplied_ranking
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Return the premises of the top conclusions, in conclusion order, then by docno."""
+        """Return the premises of the top conclusions, in the order of their conclusions, then by docno."""
         index = self._load_index(execution)
         with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score the documents' conclusions with BM25 and collection statistics."""
+        """Compute the BM25 scores of the documents' conclusions, with the statistics of the collection."""
         index = self._load_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]
@@ -43,7 +43,7 @@ class ConclusionStage(Stage):
         """Break the score down by query term."""
         if execution.supplied_ranking is not None:
             file = execution.input.ranking_file
-            raise UsageError(f"its scores come from {file} and cannot be explained; choose another system")
+            raise UsageError(f"scores supplied in {file} cannot be explained; choose another system")
         [query], [conclusion] = execution.topics["query"], execution.documents.read_texts({docno})["conclusion"]
         contributions = self._load_index(execution).compute_term_contributions(query, conclusion)
         rows = [ExplanationRow(value, term) for term, value in contributions]

@@ -27,7 +27,7 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.neural import NetworkStage
 
-OpenCache = Callable[..., ArtifactStore]  # a method of Execution
+OpenCache = Callable[..., ArtifactStore]  # `open_collection_cache` or `open_pair_cache` of Execution
 
 
 class DenseStage(NetworkStage):
@@ -38,8 +38,9 @@ class DenseStage(NetworkStage):
         explanation = super().explain(execution, qid, docno)
         score = self.score_document(execution, qid, docno)
         rounding = ExplanationRow(score - explanation.score, "rounding", "text vector stored in float16")
-        views = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
-        return replace(explanation, score=score, contributions=[*explanation.contributions, rounding], breakdowns=views)
+        breakdowns = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
+        contributions = [*explanation.contributions, rounding]
+        return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)
 
     def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, keys: np.ndarray, index: DenseIndex) -> np.ndarray:
         """Compute the cosine similarity of each pair's topic and text; `keys` identify the texts in the index."""
@@ -59,20 +60,20 @@ class DenseStage(NetworkStage):
         return load_or_build_dense_index(texts, checkpoint, execution.device, cache, execution.engine)
 
     def _index_texts(self, execution: Execution, texts: NamedTexts, open_cache: OpenCache, name: str) -> DenseIndex:
-        """Load or build the vector index of exactly these texts, cached under their names."""
+        """Load or build the vector index of these texts, cached under a hash of their names."""
         texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
         cache = open_cache(f"{name}-{self.checkpoint}", _hash_encoding_code(), *self.key_parts(execution), texts_hash)
         return self._load_or_build_index(execution, texts, cache)
 
 
 def _hash_encoding_code() -> str:
-    """Hash the code that encodes texts, without the network's."""
+    """Hash the code that encodes texts, excluding the network's code."""
     return code_fingerprint(load_or_build_dense_index.__module__, shallow=(__name__,))
 
 
 @dataclass(frozen=True)
 class DenseConclusionStage(DenseStage):
-    """Premises of the conclusions nearest to the topic; both are encoded as queries."""
+    """Dense retrieval of conclusions, returning all premises of each; topics and conclusions are both encoded as queries."""
 
     checkpoint: str
 
@@ -93,14 +94,14 @@ class DenseConclusionStage(DenseStage):
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score topic-conclusion cosine similarity, also for documents with a premise too short for the collection."""
+        """Compute topic-conclusion cosine similarities, including those of documents too short to be indexed."""
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         conclusions = make_conclusion_texts(sorted(set(texts)))
         index = self._index_texts(execution, conclusions, execution.open_pair_cache, "conclusion-vectors")
         return self._compute_cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
     def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
-        """Return the conclusion's name and token ids."""
+        """Return the field name "conclusion" and the token ids of the conclusion."""
         [conclusion] = execution.documents.read_texts({docno})["conclusion"]
         return "conclusion", self.load_checkpoint(execution.checkpoints).tokeniser.encode_query(conclusion)
 
@@ -109,8 +110,8 @@ class DenseConclusionStage(DenseStage):
 class DensePremiseStage(DenseStage):
     """Dense retrieval of premises.
 
-    Searches the whole collection or, if the checkpoint's scope says so, the premises of the nearest conclusions and the
-    candidates of another stage.
+    It searches the whole collection or, if the checkpoint's scope is "conclusions", the premises of the nearest conclusions and
+    the candidates of another stage.
     """
 
     extra_candidates: Stage
@@ -120,7 +121,6 @@ class DensePremiseStage(DenseStage):
         return DenseConclusionStage(self.checkpoint), self.extra_candidates
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents by cosine similarity."""
         checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         if checkpoint.network.config.scope == "conclusions":
             candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.dependencies()]
@@ -131,10 +131,10 @@ class DensePremiseStage(DenseStage):
         return rankings_from_rows([row for qid, (docnos, scores) in hits for row in ranking_rows(qid, docnos, scores)])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute cosine similarities with the document vectors as the index stores them."""
+        """Compute cosine similarities with the document vectors in the precision of the index."""
         premises = make_premise_texts(sorted(set(pairs["docno"])), execution.documents.read_texts)
         index = self._index_texts(execution, premises, execution.open_pair_cache, "vectors")
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"candidates from": name(self.extra_candidates)}
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"candidates from": get_name(self.extra_candidates)}

@@ -1,4 +1,4 @@
-"""Index terms that an enricher assigns to documents instead of their words."""
+"""Enrichment of documents: index terms that an enricher assigns to them, in place of their words."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ class Enrichment(Component):
         return checkpoints.load_network(self.checkpoint, load_enricher)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return what affects results: the checkpoint's fingerprint, the enricher's code, the device and the precision."""
+        """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        modules = (
-            function.__module__ for function in (enrich_collection, load_enricher, select_texts, type(checkpoint.network))
-        )
-        return [checkpoint.fingerprint, code_fingerprint(*modules, shallow=(__name__,)), execution.device_and_precision]
+        definitions = enrich_collection, load_enricher, select_texts, type(checkpoint.network)
+        code = code_fingerprint(*(definition.__module__ for definition in definitions), shallow=(__name__,))
+        return [checkpoint.fingerprint, code, execution.device_and_precision]
 
     def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> EnrichedCollection:
-        """Return the enriched collection in docno order, computed in cached shards."""
+        """Return the enriched collection in docno order; completed shards are cached."""
         cache = execution.open_collection_cache(f"enriched-{self.checkpoint}", *self.key_parts(execution), fields)
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 
@@ -54,12 +53,12 @@ class Enrichment(Component):
             return enrich_collection(docnos, load_texts, checkpoint, execution.device, cache, execution.engine)
 
     def compute_term_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
-        """Compute the term frequencies of documents, each independently of the others."""
+        """Compute the term frequencies of documents, each enriched separately so that its result is reproducible."""
         function = partial(enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device)
         return run_one(execution.engine, function, select_texts(documents, fields), execution.device)
 
     def get_component_spans(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[TextSpan]:
-        """Split a document's text into argument components; empty for enrichers without component labels."""
+        """Split a document's text into argument components; return [] if the enricher assigns no component labels."""
         enricher, spans = self.load_checkpoint(execution.checkpoints).network, []
         for text, words in self.annotate(execution, fields, document) if enricher.component_types else []:
             spans += [*split_by_component(text, words, enricher.get_component_type), TextSpan(" ", "")]
@@ -68,7 +67,7 @@ class Enrichment(Component):
     def get_token_weights(
         self, execution: Execution, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[ExplanationRow]]:
-        """Return the weight of each token of a document, by passage; empty for enrichers with component labels."""
+        """Return the weight of each token of a document, by passage; {} if the enricher assigns component labels."""
         enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
         passages = [] if enricher.component_types else self.annotate(execution, fields, document)
         for index, (_, words) in enumerate(passages, 1):

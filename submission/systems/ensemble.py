@@ -17,7 +17,7 @@ from submission.systems.fusion import FusionStage, attribute_errors
 
 @dataclass(frozen=True)
 class EnsembleStage(FusionStage):
-    """Linear regression over the members' top-ranked scores (Entezari 2020, 3.6)."""
+    """Linear regression over the members' top-ranked scores (Entezari 2020, section 3.6)."""
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
         return self.load_model(checkpoints, RegressionEnsemble)
@@ -28,7 +28,7 @@ class EnsembleStage(FusionStage):
         return rank_by_score(combined, execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document outside all top rankings gets the intercept."""
+        """Score pairs; a document that is in no member's top ranking scores the intercept."""
         regression = self.load_checkpoint(execution.checkpoints)
         combined = regression.score_rankings(self._get_member_rankings(execution))
         scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
@@ -41,7 +41,7 @@ class EnsembleStage(FusionStage):
         for member in regression.members:
             score = rankings[member.name].set_index("docno")["score"].get(docno)
             if score is None:
-                rows.append(ExplanationRow(0.0, member.name, f"not in its top {MEMBER_DEPTH}"))
+                rows.append(ExplanationRow(0.0, member.name, f"not in the member's top {MEMBER_DEPTH}"))
                 continue
             scaled = member.min_max_scale(np.array([score])).item()
             note = f"score {score:.4f}, min-max scaled {scaled:.4f}, weight {member.coefficient:.4f}"
@@ -55,7 +55,7 @@ class EnsembleStage(FusionStage):
         return f"score = {checkpoints.load_config(self.checkpoint, RegressionEnsemble).formula()}"
 
     def _get_member_rankings(self, execution: Execution) -> dict[str, pd.DataFrame]:
-        """Return each member's top documents."""
+        """Return the top documents of each member, by member name."""
         rankings = {}
         for name, stage in self.members:
             with attribute_errors(name):

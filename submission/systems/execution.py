@@ -1,4 +1,4 @@
-"""Base classes of stages, and the execution that computes and caches their results."""
+"""Base classes of components and stages, and the execution that computes and caches their results."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from submission.systems.explanation import ScoreExplanation
 
 T = TypeVar("T")
 
-# Modules that pass a component its inputs, each of which has a separate key: hashed without their imports.
+# Modules that pass inputs to components. Each input has a separate key, so these modules are hashed without their imports.
 SERVICES = (__name__, "submission.systems.checkpoint_store", "submission.storage.checkpoint_directory")
 
 
 class Component(ABC):
     """A part of a system; subclasses are frozen dataclasses, so that equal components are computed once."""
 
-    checkpoint: str | None  # name of its checkpoint, if any
+    checkpoint: str | None  # name of the checkpoint; None: the component has none
 
     def dependencies(self) -> tuple[Component, ...]:
-        """Return the components it depends on."""
+        """Return the components that this component depends on directly."""
         return ()
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LoadedCheckpoint | None:
-        """Load its checkpoint, if it has one."""
+        """Load the checkpoint; return None if the component has none."""
         return None
 
     def find_missing_checkpoints(self, checkpoints: CheckpointStore) -> list[str]:
@@ -49,60 +49,63 @@ class Component(ABC):
         required = dict.fromkeys(component.checkpoint for component in iter_components(self) if component.checkpoint)
         return [name for name in required if not checkpoints.has(name)]
 
+    def get_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, str]:
+        """Return the fingerprints of all required checkpoints by name. Raises CheckpointError if one cannot be loaded."""
+        loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(self)}
+        return {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
+
     def hash_code(self) -> str:
-        """Hash the code of its class with all imports, except the imports of SERVICES."""
+        """Hash the code of this class and everything it imports, except the imports of SERVICES."""
         modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return cache-key parts beyond component, input, code and dependencies."""
+        """Return the parts of the cache key in addition to component, input, code and dependencies."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return [] if checkpoint is None else [checkpoint.fingerprint]
 
 
 class Stage(Component):
-    """A method that ranks documents for each topic; equal stages produce equal rankings.
+    """A retrieval or re-ranking method; equal stages produce equal rankings.
 
     If the input supplies a ranking, a stage ranks exactly its documents; otherwise it searches.
     """
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents; call `Execution.get_ranking` instead, which caches the result."""
+        """Rank documents for each topic; not cached, so callers use `Execution.get_ranking`."""
         candidates = execution.supplied_ranking
-        if candidates is None:
-            return self.search(execution)
-        return self.rank_pairs(execution, candidates)
+        return self.search(execution) if candidates is None else self.rank_pairs(execution, candidates)
 
     def rank_pairs(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
         """Rank pairs `qid docno` by score."""
         return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
     def score_document(self, execution: Execution, qid: str, docno: str) -> float:
-        """Compute the score of one document."""
+        """Compute the score of a single document."""
         return float(self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
 
     @abstractmethod
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Search the collection; used if no ranking is supplied."""
+        """Rank documents of the collection; called if no ranking is supplied."""
 
     @abstractmethod
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the scores (N,) of pairs `qid docno`, also for documents it would not retrieve."""
+        """Compute the scores (N,) of N pairs `qid docno`, including documents that the stage would not retrieve."""
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Explain a document's score for a topic. Raises UsageError if the score was supplied."""
+        """Explain a document's score for a topic. Raises UsageError if the score comes from a supplied ranking."""
 
     def formula(self, checkpoints: CheckpointStore) -> str:
-        """Return the checkpoint's formula as a line of text."""
+        """Return the scoring formula with the checkpoint's parameters on one line; "" if there is none."""
         return ""
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        """Return its ir-metadata.yml entries; `name` names its dependencies."""
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        """Return the stage's entries for ir-metadata.yml; `get_name` returns the name of a dependency."""
         return {}
 
     def describe_input(self, file: Path) -> str:
-        """Describe the ranked documents if a ranking is supplied in a file."""
+        """Describe, for ir-metadata.yml, the documents that are ranked if a ranking is supplied in `file`."""
         return f"the documents in {file.name}"
 
 
@@ -121,7 +124,7 @@ def iter_components(component: Component) -> Iterator[Component]:
 
 
 class Execution:
-    """Inputs of all stages and the memo of their results."""
+    """Inputs and settings of all stages, and a cache of their results."""
 
     def __init__(
         self,
@@ -131,47 +134,47 @@ class Execution:
         cache: CacheDirectory,
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
-        """Create an execution; `engine` computes shards on `device`."""
+        """Create an execution; `engine` distributes shards, which are computed on `device`."""
         self.input, self.checkpoints, self.working_directory = dataset, checkpoints, cache
         self.device, self.engine = device, engine
         self.stopwatch, self._memo = dataset.stopwatch, Memo()
 
     @property
     def device_and_precision(self) -> str:
-        """Return the device type, plus the encoder precision unless it is float32."""
+        """Device type, followed by the precision unless it is float32."""
         precision = self.checkpoints.precision
         return self.device.type if precision is None else f"{self.device.type} {precision}"
 
     @property
     def topics(self) -> pd.DataFrame:
-        """Return the topics `qid query`."""
+        """Topics `qid query`."""
         return self.input.topics
 
     @cached_property
     def documents(self) -> DocumentStore:
-        """Open the document store."""
+        """Document store, opened on first use."""
         return open_document_store(self.input, self.working_directory)
 
     @cached_property
     def tokens(self) -> TokenSource:
-        """Return the token ids of topics and documents."""
+        """Token ids of topics and documents."""
         return TokenCache(self.topics, self.documents.read_texts, self.stopwatch)
 
     @cached_property
     def supplied_ranking(self) -> pd.DataFrame | None:
-        """Return the supplied ranking, if any."""
+        """Supplied ranking `qid docno rank score`; None if there is none."""
         return self.input.supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
-        """Return a stage's ranking, or raise the error of its first computation."""
+        """Return the ranking of a stage, computed once; raise its error again if that failed."""
         return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return, or re-raise, the outcome of the first call of `compute`."""
+        """Return the result of the first call of `compute` for this owner and name, or raise its error."""
         return self._memo.get_or_compute(owner, name, compute)
 
     def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Compute once a value that depends only on the collection."""
+        """Return the result of the first call of `compute`, which may depend on the collection but not on the topics."""
         return self.compute_once(owner, name, compute)
 
     def compute_cache_key(self, component: Component) -> str:
@@ -181,17 +184,18 @@ class Execution:
         return sha256("\n".join([*parts, *map(self.compute_cache_key, component.dependencies())]).encode()).hexdigest()
 
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the store of an artifact of the collection; `code` is the hash of the code that computes it."""
+        """Open the cache of a collection artifact; `code` is the hash of the code that computes it."""
         key = " ".join([self.input.corpus_fingerprint, documents_code(), code, *key_parts])
         return self.working_directory.open_store(name, key)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the store of an artifact of the topics' documents."""
+        """Open the cache of an artifact that depends on topic-document pairs."""
         return self.open_collection_cache(name, code, *key_parts)
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
-        kind = type(stage).__name__.removesuffix("Stage").lower()
-        name = f"ranking-{kind}-{stage.checkpoint}" if stage.checkpoint else f"ranking-{kind}"
+        name = f"ranking-{type(stage).__name__.removesuffix('Stage').lower()}"
+        if stage.checkpoint:
+            name += f"-{stage.checkpoint}"
         cache = self.working_directory.open_store(name, self.compute_cache_key(stage))
         return decode_rankings(cache.load_or_build("ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))))
 

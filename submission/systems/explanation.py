@@ -18,12 +18,12 @@ from submission.models.enricher import TokenAnnotation
 from submission.models.padding import pad
 from submission.models.ranker import Contribution
 
-TOLERANCE = 1e-4  # maximum difference between sum and score, relative above 1
+TOLERANCE = 1e-4  # maximum difference between the sum of contributions and the score; relative if the score exceeds 1
 
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """A value with a label and an optional note."""
+    """A line of an explanation: a value with a label and an optional note."""
 
     value: float
     label: str
@@ -33,8 +33,8 @@ class ExplanationRow:
 class TextSpan(NamedTuple):
     """A contiguous span of a passage."""
 
-    text: str  # includes surrounding whitespace if it is no component
-    component: str  # claim or premise; "" if none
+    text: str  # with surrounding whitespace unless it is a component
+    component: str  # "claim" or "premise"; "": no component
 
 
 @dataclass(frozen=True)
@@ -42,26 +42,28 @@ class ScoreExplanation:
     """A score and the contributions that sum to it."""
 
     score: float
-    summary: str  # how the contributions give the score
+    summary: str  # how the score follows from the contributions
     contributions: list[ExplanationRow]
     activation: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
-    model_inputs: dict[str, str] = field(default_factory=dict)  # texts as the model read them, by field
-    breakdowns: dict[str, list[ExplanationRow]] = field(default_factory=dict)  # contributions aggregated differently, by title
+    model_inputs: dict[str, str] = field(default_factory=dict)  # tokenised inputs of the model, by title
+    breakdowns: dict[str, list[ExplanationRow]] = field(
+        default_factory=dict
+    )  # alternative groupings of the contributions, by title
     component_spans: list[TextSpan] = field(default_factory=list)  # the document's text, split into argument components
-    occlusions: list[ExplanationRow] = field(default_factory=list)  # score change if one word piece of the premise is left out
+    occlusions: list[ExplanationRow] = field(default_factory=list)  # score change when a word piece is omitted
 
     def __post_init__(self) -> None:
         total = sum(row.value for row in self.contributions)
         expected = total if self.activation is None else self.activation(total)
         if not abs(expected - self.score) <= TOLERANCE * max(1, abs(self.score)):
-            raise AssertionError(f"contributions give {expected}, but the score is {self.score}")
+            raise AssertionError(f"contributions yield the score {expected}; expected {self.score}")
 
 
 @torch.inference_mode()
 def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
-    """Explain the score that a network gives a query and a document field."""
+    """Explain the score of a network for a query and a document field, given as token ids."""
     ranker, tokeniser = checkpoint.get_network(device), checkpoint.tokeniser
     tokens = tokeniser.to_tokens(query), tokeniser.to_tokens(document)
     pair = [tensor.to(device) for text in (query, document) for tensor in pad([text])]
@@ -95,7 +97,7 @@ def explain_network_score(
 def _occlude_tokens(
     checkpoint: RankerCheckpoint, query: list[int], premise: list[int], score: float, device: torch.device
 ) -> list[ExplanationRow]:
-    """Compute the score change for each premise token that is left out."""
+    """Compute how the score changes when each premise token is omitted."""
     occluded = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
     pairs = TokenisedPairs(PaddedTexts.from_ids([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
     scores, tokens = score_pairs(checkpoint.network, pairs, device), checkpoint.tokeniser.to_tokens(premise)

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
 from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Stage, iter_components
+from submission.systems.execution import Stage
 
-MemberCheckpoints = Mapping[str, Mapping[str, str]]  # fingerprints by member and checkpoint name
+MemberCheckpoints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 
 
 class FusionModel(Protocol):
@@ -19,7 +19,7 @@ class FusionModel(Protocol):
 
     @property
     def member_checkpoints(self) -> MemberCheckpoints:
-        """Return the fingerprints of each member's checkpoints at fitting time."""
+        """Fingerprints of each member's checkpoints when the model was fitted."""
 
 
 ModelT = TypeVar("ModelT", bound=FusionModel)
@@ -27,7 +27,7 @@ ModelT = TypeVar("ModelT", bound=FusionModel)
 
 @dataclass(frozen=True)
 class FusionStage(Stage):
-    """A stage over the scores of its members, which keep the names used for fitting."""
+    """A stage that combines the scores of its members, which have the same names as in the fitted model."""
 
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
@@ -44,20 +44,19 @@ class FusionStage(Stage):
         return model
 
     def get_member_checkpoints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
-        """Return the fingerprints of each member's checkpoints by member name. Raises CheckpointError."""
+        """Return the fingerprints of each member's checkpoints. Raises CheckpointError if one cannot be loaded."""
         fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
             with attribute_errors(name):
-                loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(stage)}
-            fingerprints[name] = {key: checkpoint.fingerprint for key, checkpoint in loaded.items() if key and checkpoint}
+                fingerprints[name] = stage.get_fingerprints(checkpoints)
         return fingerprints
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"interpolates": [name(stage) for _, stage in self.members]}
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
 
 def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> str:
-    """Describe how members or their checkpoints differ from the fit; empty if they do not."""
+    """Describe how the members or their checkpoints differ from those of the fitted model; "" if they do not differ."""
     if fitted.keys() != current.keys():
         return f"fitted with the members {', '.join(sorted(fitted))}, but the system has {', '.join(sorted(current))}"
     changed = [name for name, checkpoints in fitted.items() if current[name] != checkpoints]
@@ -66,11 +65,11 @@ def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> 
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Name the member in errors that are raised within."""
+    """Add the member's name to errors raised in the context."""
     try:
         yield
     except (InputError, OutputError):
-        raise  # not caused by this member
+        raise  # not specific to this member
     except CheckpointError as error:
         raise CheckpointError(f"member {member} failed: {error}") from None
     except Exception as error:  # an internal error

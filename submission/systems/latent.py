@@ -1,4 +1,4 @@
-"""Search the whole collection by sparse latent terms."""
+"""Retrieval by sparse latent terms."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from submission.systems.neural import NetworkStage
 
 @dataclass(frozen=True)
 class LatentStage(NetworkStage):
-    """Retrieval from the whole collection with an inverted index of latent terms."""
+    """Retrieval from the whole collection with an inverted index of latent terms (SNRM)."""
 
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Return the documents with the highest positive scores."""
+        """Rank the documents with the highest positive scores."""
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
         code = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
         cache = execution.open_collection_cache(f"index-{self.checkpoint}", code, *self.key_parts(execution))

@@ -19,10 +19,7 @@ PAIR_COLUMNS = ["qid", "docno"]
 
 @dataclass(frozen=True)
 class LearnedFusionStage(FusionStage):
-    """A weighted sum of features standardised over the topic's pool.
-
-    The pool is the union of the members' top documents, or the supplied ranking.
-    """
+    """A weighted sum of features standardised over the topic's pool (the members' top documents or the supplied ranking)."""
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LinearFusion:
         return self.load_model(checkpoints, LinearFusion)
@@ -32,7 +29,7 @@ class LearnedFusionStage(FusionStage):
         return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; documents outside the pool are standardised by its statistics without changing them."""
+        """Score pairs; the features of all documents are standardised by the mean and deviation of the pool."""
         features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
         return self.load_checkpoint(execution.checkpoints).score(features)
 
@@ -55,7 +52,7 @@ class LearnedFusionStage(FusionStage):
         return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).formula()}"
 
     def build_pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
-        """Return the pairs `qid docno` of all topics' pools."""
+        """Return the pools of all topics as pairs `qid docno`."""
         if execution.supplied_ranking is not None:
             return execution.supplied_ranking[PAIR_COLUMNS]
         stages, candidates = dict(self.members), []
@@ -66,7 +63,7 @@ class LearnedFusionStage(FusionStage):
         return sort_by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
     def compute_features(self, execution: Execution, model: LinearFusion, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Compute a model's raw features for pairs `qid docno`, one column each."""
+        """Compute a model's raw features of pairs `qid docno`, one column per feature."""
         stages, columns = dict(self.members), {}
         for member in model.members:
             with attribute_errors(member.name):
@@ -77,14 +74,14 @@ class LearnedFusionStage(FusionStage):
         return pairs[PAIR_COLUMNS].assign(**columns)
 
     def _get_pool_features(self, execution: Execution) -> pd.DataFrame:
-        """Return the pool with its features; computed once."""
+        """Return the pool with its raw features, computed once."""
         model = self.load_checkpoint(execution.checkpoints)
         return execution.compute_once(
             self, "pool", lambda: self.compute_features(execution, model, self.build_pool(execution, model))
         )
 
     def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Return pairs with their features, taken from the pool if they are in it."""
+        """Return pairs with their raw features, which are computed only for pairs outside the pool."""
         features = pairs[PAIR_COLUMNS].merge(self._get_pool_features(execution), on=PAIR_COLUMNS, how="left")
         unpooled = features.isna().any(axis=1)
         if unpooled.any():
@@ -95,7 +92,7 @@ class LearnedFusionStage(FusionStage):
 
 
 def _get_member_scores(execution: Execution, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame) -> np.ndarray:
-    """Score pairs (N,) with a member; reuse its ranking if it covers them."""
+    """Compute a member's scores (N,) of N pairs; reuse scores from its ranking if the member adds candidates to the pool."""
     scores = np.full(len(pairs), np.nan)
     if adds_candidates and execution.supplied_ranking is None:
         ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]

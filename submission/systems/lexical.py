@@ -21,7 +21,7 @@ from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
-if TYPE_CHECKING:  # an enrichment is a component with a separate key
+if TYPE_CHECKING:  # an enrichment has a separate key, so its code must not be part of this one
     from submission.systems.enrichment import Enrichment
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LexicalStage(Stage):
-    """BM25 or Dirichlet language model over full arguments, optionally with RM3, as its checkpoint says (Hollatz 2022)."""
+    """BM25 or a Dirichlet-smoothed language model over full arguments, optionally with RM3 (Hollatz 2022).
+
+    The checkpoint contains the model and its parameters.
+    """
 
     checkpoint: str
     enrichment: Enrichment | None = None
@@ -43,17 +46,18 @@ class LexicalStage(Stage):
         expected = self.enrichment.checkpoint if self.enrichment else None
         if parameters.enrichment != expected:
             raise CheckpointError(
-                f"{checkpoints.directory / self.checkpoint}: tuned for {_describe_terms(parameters.enrichment)}, expected "
+                f"{checkpoints.directory / self.checkpoint}: tuned for {_describe_terms(parameters.enrichment)}; expected "
                 f"{_describe_terms(expected)}; run `python -m training tune {self.checkpoint}`"
             )
         return parameters
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Return the top documents that contain a term of the query or its expansion."""
+        """Return the top documents among those that contain a query or expansion term."""
         parameters, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         index, collection, rows = self.load_index(execution), execution.documents.searchable_docnos, []
-        queries = topics["query"].tolist()
-        results = search_all(index, queries, parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint)
+        results = search_all(
+            index, topics["query"].tolist(), parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint
+        )
         for qid, text, hits in zip(topics["qid"], topics["query"], results, strict=True):
             if not len(hits.documents):
                 log.warning("topic %s (%s): no document contains a query term; its ranking is empty", qid, abbreviate(text))
@@ -61,7 +65,7 @@ class LexicalStage(Stage):
         return rankings_from_rows(rows)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs with the same model and collection statistics."""
+        """Score pairs with the model and collection statistics used for retrieval."""
         queries = execution.topics.set_index("qid")["query"]
         scores = pd.Series(0.0, index=pairs.index)
         for qid, group in pairs.groupby("qid", sort=False):
@@ -71,13 +75,13 @@ class LexicalStage(Stage):
         return scores.to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by term; with an enrichment, show its annotations too."""
+        """Break the score down by term; with an enrichment, include its annotations."""
         [text] = execution.topics["query"]
-        query, title_terms = self.build_query(execution, text), set(self.load_index(execution).analyse_query(text))
+        query, query_terms = self.build_query(execution, text), set(self.load_index(execution).analyse_query(text))
         contributions, tf, statistics = self._compute_contributions(execution, query, [docno])
         rows = []
         for index, (term, weight) in enumerate(query.items()):
-            source = "" if term in title_terms else ", expansion term"
+            source = "" if term in query_terms else ", expansion term"
             note = f"weight {weight:.4f}, tf {tf[index, 0]}, df {statistics.df[index]}{source}"
             rows.append(ExplanationRow(contributions[index, 0].item(), term, note))
         summary = f"sum over query terms ({self.formula(execution.checkpoints)})"
@@ -93,7 +97,7 @@ class LexicalStage(Stage):
         return self.load_checkpoint(checkpoints).describe()
 
     def build_query(self, execution: Execution, text: str) -> Query:
-        """Build the weighted query of a title."""
+        """Build the weighted query of a topic title."""
         parameters = self.load_checkpoint(execution.checkpoints)
         return parse_query(self.load_index(execution), text, parameters.model, parameters.expansion)
 
@@ -102,7 +106,7 @@ class LexicalStage(Stage):
         return load_or_build_index(execution, self.load_checkpoint(execution.checkpoints).index, self.enrichment)
 
     def count_terms(self, execution: Execution, docnos: list[str]) -> list[Counter[str]]:
-        """Count the terms of documents of any length; look them up if they are indexed."""
+        """Return the term frequencies of documents, including those too short to be indexed."""
         index = self.load_index(execution)
         collection = execution.documents.collection_docnos
         counts: dict[str, Counter[str]] = {}
@@ -124,7 +128,7 @@ class LexicalStage(Stage):
     def _compute_contributions(
         self, execution: Execution, query: Query, docnos: list[str]
     ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
-        """Compute the terms' contributions (terms, documents), frequencies and statistics, for documents of any length."""
+        """Compute contributions and term frequencies, both (terms, documents), and collection statistics of a query's terms."""
         parameters, index = self.load_checkpoint(execution.checkpoints), self.load_index(execution)
         counts = self.count_terms(execution, docnos)
         tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
@@ -133,14 +137,14 @@ class LexicalStage(Stage):
 
 
 def load_or_build_index(execution: Execution, settings: IndexSettings, enrichment: Enrichment | None) -> TermIndex:
-    """Load or build the term index of an execution's collection, once."""
-    owner = settings, enrichment
-    return execution.compute_once_per_collection(owner, "index", lambda: _load_or_build(execution, settings, enrichment))
+    """Return the term index of the collection, loaded or built once."""
+    compute = partial(_load_or_build, execution, settings, enrichment)
+    return execution.compute_once_per_collection((settings, enrichment), "index", compute)
 
 
 def _load_or_build(execution: Execution, settings: IndexSettings, enrichment: Enrichment | None) -> TermIndex:
     documents, engine = execution.documents, execution.engine
-    # All documents of a supplied ranking may be too short for the collection; rank them anyway, without collection statistics.
+    # If all documents of a supplied ranking are too short to be indexed, they are ranked without collection statistics.
     collection = documents.searchable_docnos if execution.supplied_ranking is None else documents.collection_docnos
     name, enrich = "terms", None
     key_parts = [code_fingerprint(load_or_build_term_index.__module__, shallow=(__name__,)), repr(settings)]

@@ -1,4 +1,4 @@
-"""Score topics and premises by a network, and re-rank candidates by these scores."""
+"""Scoring of topic-premise pairs with a network, and re-ranking by these scores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NetworkStage(Stage):
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return what affects results: the checkpoint's fingerprint, the network's code, the device and the precision."""
+        """Return the checkpoint's fingerprint, the hash of the network's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
         return [checkpoint.fingerprint, code, execution.device_and_precision]
@@ -42,7 +42,7 @@ class NetworkStage(Stage):
         return score_documents(pairs, execution.tokens, checkpoint, execution.device, cache, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by kernel, bin, latent term or word."""
+        """Break the score down into the network's contributions, e.g. by kernel, histogram bin or latent term."""
         checkpoint, (field, ids) = self.load_checkpoint(execution.checkpoints), self.get_model_input(execution, docno)
         [query] = execution.topics["query"]
         return explain_network_score(checkpoint, checkpoint.tokeniser.encode_query(query), ids, field, execution.device)
@@ -67,5 +67,5 @@ class RerankStage(NetworkStage):
         """Rank all documents of the first stage by the network's scores."""
         return self.rank_pairs(execution, execution.get_ranking(self.first_stage)[["qid", "docno"]])
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"reranks": name(self.first_stage)}
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"reranks": get_name(self.first_stage)}

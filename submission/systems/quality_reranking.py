@@ -18,7 +18,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 @dataclass(frozen=True)
 class QualityRerankingStage(Stage):
-    """Re-ranking of one stage's top documents by its scores and another stage's; documents below the top keep their order."""
+    """Re-ranking of a stage's top documents by relevance and quality scores; documents below the top keep their order."""
 
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
@@ -31,7 +31,7 @@ class QualityRerankingStage(Stage):
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank supplied documents like a search: by relevance, then re-rank the top."""
+        """Rank documents; a supplied ranking is ranked by relevance first, and only its top is re-ranked."""
         return self.search(execution)
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -39,19 +39,19 @@ class QualityRerankingStage(Stage):
         return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document missing from the relevance ranking scores below all others."""
+        """Score pairs; a document missing from the relevance ranking scores below all documents in it."""
         scored = self._get_scored_ranking(execution)
         known = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
         fallback = pairs["qid"].map(scored.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
         return np.where(known.isna(), fallback, known)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down into relevance and quality, with the effect of each word piece on the latter."""
+        """Break the score down into relevance and quality, with the effect of omitting each word piece on the quality part."""
         interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)
         if docno not in set(top["docno"]):
-            summary = f"not among the top {len(top)} documents, which alone are re-ranked by quality"
+            summary = f"not re-ranked by quality: below the top {len(top)} documents"
             return ScoreExplanation(score, summary, [ExplanationRow(score, "below the re-ranked documents")])
         position, quality = top.index[top["docno"] == docno][0], self.quality.explain(execution, qid, docno)
         contributions = interpolation.compute_contributions(top["relevance"].to_numpy(), top["quality"].to_numpy())
@@ -74,11 +74,11 @@ class QualityRerankingStage(Stage):
     def formula(self, checkpoints: CheckpointStore) -> str:
         return f"score = {self.load_checkpoint(checkpoints).formula()}"
 
-    def metadata(self, name: Callable[[Stage], str]) -> dict[str, Any]:
-        return {"reranks": name(self.relevance)}
+    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+        return {"reranks": get_name(self.relevance)}
 
     def _get_scored_ranking(self, execution: Execution) -> pd.DataFrame:
-        """Return `qid docno relevance quality score` in relevance order; quality is NaN below the re-ranked top."""
+        """Return `qid docno relevance quality score` in relevance order, computed once; quality is NaN below the top."""
         return execution.compute_once(self, "scored", lambda: self._compute_scores(execution))
 
     def _compute_scores(self, execution: Execution) -> pd.DataFrame:

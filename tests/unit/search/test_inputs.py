@@ -46,9 +46,9 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
     ("arguments", "message"),
     [
         ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
-        ([], "arguments: empty; pass at least one"),
+        ([], "arguments: empty; pass at least one argument"),
         (["a", None], "arguments: premise of 2 is None; expected a string"),
-        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it, UTF-8 cannot encode it"),
+        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
         (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise, found docno"),
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
         (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: invalid docno 'a b'; use a string without whitespace"),
@@ -92,7 +92,7 @@ def test_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     index = load_system("bm25_arguments").index(TEXTS, tmp_path / "work")
     first = index.search("zoos", depth=1)
     assert first["docno"].tolist() == ["1"]
-    with pytest.raises(UsageError, match="depth 0; expected an integer from 1 to 1000"):
+    with pytest.raises(UsageError, match="invalid depth 0; expected an integer from 1 to 1000"):
         index.search("zoos", depth=0)
     with pytest.raises(SubmissionError, match="in use by another process"):
         load_system("dirichlet").index(TEXTS, tmp_path / "work")

@@ -8,7 +8,7 @@ import torch
 
 from submission.engine.base import CPU
 from submission.paths import CHECKPOINT_DIR
-from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, select_systems
+from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.lexical import LexicalStage
@@ -19,20 +19,20 @@ from training.paths import SYSTEM_MEANS
 GPU = torch.device("cuda")
 
 
-def select(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR) -> tuple[list[str], str]:
-    systems, message = select_systems(names, CheckpointStore(checkpoints), device)
+def choose_names(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR) -> tuple[list[str], str]:
+    systems, message = choose_systems(names, CheckpointStore(checkpoints), device)
     return [system.name for system in systems], message
 
 
 def test_named_systems_are_selected_once() -> None:
-    assert select(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
+    assert choose_names(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
 
 
 def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
-    assert select([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
-    names, message = select([], CPU)
+    assert choose_names([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    names, message = choose_names([], CPU)
     assert (names, "fusion takes seconds per query without a GPU." in message) == ([DEFAULT_LEXICAL_SYSTEM], True)
-    names, message = select([], GPU, tmp_path)
+    names, message = choose_names([], GPU, tmp_path)
     assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
     assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
 
