@@ -51,7 +51,7 @@ class Searcher:
     def __init__(
         self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
     ) -> None:
-        """Create a searcher that caches indexes in `cache_dir` (None: a temporary directory) and loads documents on first use."""
+        """Create a searcher that loads documents on first use and caches indexes in `cache_dir` (None: a temporary one)."""
         self.corpus, self.checkpoints, self._cache = corpus, checkpoints, CacheDirectory(cache_dir, FALLBACK_DIR)
         self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
@@ -80,9 +80,8 @@ class Searcher:
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
         """Search with several systems; the results of a system that fails contain its error."""
         start, query = time.monotonic(), clean_query(query_text)
-        with (
-            nullcontext() if {*systems} - self._loaded_systems else _suppress_info()
-        ):  # the first use of a system may take long, so its progress is logged
+        # The first use of a system may take long, so its progress is logged.
+        with nullcontext() if {*systems} - self._loaded_systems else _suppress_info():
             execution = self._get_execution(query)
             weights, analyser = _compute_term_weights(query, systems, execution)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)

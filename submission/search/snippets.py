@@ -51,21 +51,19 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     longer sentences are split. Ties are broken by the number of matches, then by position. If there is no match, the snippet is
     the beginning of the text.
     """
-    words = (
-        (Span(*match.span()), weights.keys() & analyser.analyse(match[0])) for match in compile_term_pattern().finditer(text)
-    )
-    matches = [(span, terms) for span, terms in words if terms]
+    words = compile_term_pattern().finditer(text)
+    matches = [(Span(*word.span()), terms) for word in words if (terms := weights.keys() & analyser.analyse(word[0]))]
     starts, windows = [span.start for span, _ in matches], list(_windows(text))
 
-    def match_terms(window: Span) -> list[set[str]]:
+    def get_matched_terms(window: Span) -> list[set[str]]:
         first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)
         return [terms for _, terms in matches[first:end]]
 
     def score(window: Span) -> tuple[float, int]:
-        matched_terms = match_terms(window)
+        matched_terms = get_matched_terms(window)
         return sum(weights[term] for term in sorted(set().union(*matched_terms))), len(matched_terms)
 
-    candidates = [window for first, window in windows if match_terms(first)] or [window for _, window in windows[:1]]
+    candidates = [window for first, window in windows if get_matched_terms(first)] or [window for _, window in windows[:1]]
     return Snippet(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
 
 

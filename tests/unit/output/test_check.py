@@ -12,29 +12,29 @@ from submission.__main__ import main
 from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
 from tests.conftest import make_argument
 
-GOOD = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
+VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
-EXTRA = ["3 Q0 a1 3 0.5 me-knrm"]  # enough for TIRA without one of the others
+EXTRA_LINE = ["3 Q0 a1 3 0.5 me-knrm"]  # TIRA requires at least five lines
 TOPICS, CORPUS = ["1", "2", "3"], {"a1", "a2", "a3"}
 
 
-def faults(tmp_path: Path, lines: list[str]) -> list[RunIssue]:
+def find_issues(tmp_path: Path, lines: list[str]) -> list[RunIssue]:
     (tmp_path / "run.txt").write_text("".join(f"{line}\n" for line in lines))
     return find_run_issues(tmp_path / "run.txt", TOPICS, CORPUS)
 
 
 def test_valid_run_has_no_issues(tmp_path: Path) -> None:
-    assert faults(tmp_path, GOOD) == []
+    assert find_issues(tmp_path, VALID_LINES) == []
     (tmp_path / "run.txt.gz").write_bytes(gzip.compress((tmp_path / "run.txt").read_bytes()))
     assert find_run_issues(tmp_path / "run.txt.gz", TOPICS, CORPUS) == []
-    [both] = find_run_issues(tmp_path, TOPICS, CORPUS)
-    assert (both.level, both.message) == (TIRA_ERROR, "run.txt and run.txt.gz; delete one")
+    [issue] = find_run_issues(tmp_path, TOPICS, CORPUS)
+    assert (issue.level, issue.message) == (TIRA_ERROR, "run.txt and run.txt.gz; delete one")
     (tmp_path / "run.txt").unlink()
     assert find_run_issues(tmp_path, TOPICS, CORPUS) == []
 
 
 @pytest.mark.parametrize(
-    ("level", "line_number", "line", "words"),
+    ("level", "line_number", "line", "message"),
     [
         (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
         (TIRA_ERROR, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
@@ -59,18 +59,18 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
         (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
-def test_issues_of_a_line(tmp_path: Path, level: str, line_number: int, line: str, words: str) -> None:
-    lines = [*GOOD[: line_number - 1], line, *GOOD[line_number:], *EXTRA]
-    issues = faults(tmp_path, lines)
-    assert any((fault.level, fault.line) == (level, line_number) and words in fault.message for fault in issues), issues
-    # TIRA's own checker is of the same opinion.
+def test_issues_in_a_line_are_reported(tmp_path: Path, level: str, line_number: int, line: str, message: str) -> None:
+    lines = [*VALID_LINES[: line_number - 1], line, *VALID_LINES[line_number:], *EXTRA_LINE]
+    issues = find_issues(tmp_path, lines)
+    assert any((issue.level, issue.line) == (level, line_number) and message in issue.message for issue in issues), issues
+    # TIRA's checker agrees on which issues are errors.
     status, _ = check_format(tmp_path, "run.txt")
-    assert (status == _fmt.ERROR) == any(fault.level == TIRA_ERROR for fault in issues), issues
+    assert (status == _fmt.ERROR) == any(issue.level == TIRA_ERROR for issue in issues), issues
 
 
-def test_all_issues_are_reported(tmp_path: Path) -> None:
-    issues = faults(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
-    assert [(fault.level, fault.category) for fault in issues] == [
+def test_all_issues_of_a_run_are_reported(tmp_path: Path) -> None:
+    issues = find_issues(tmp_path, ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"])
+    assert [(issue.level, issue.category) for issue in issues] == [
         (TIRA_ERROR, "wrong number of fields"),
         (TIRA_ERROR, "too few lines"),
         (TIRA_ERROR, "too few topics"),
@@ -78,27 +78,27 @@ def test_all_issues_are_reported(tmp_path: Path) -> None:
         (STRICTER, "unknown document"),
         (STRICTER, "ranks not consecutive from 1"),
     ]
-    issues = faults(tmp_path, [GOOD[2], *GOOD[:2], *GOOD[3:]])
-    assert [fault.category for fault in issues] == ["topics not in input order"]
-    issues = faults(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in GOOD])
+    issues = find_issues(tmp_path, [VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]])
+    assert [issue.category for issue in issues] == ["topics not in input order"]
+    issues = find_issues(tmp_path, [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES])
     assert "1.1 without the part after the first `.` equals 1" in issues[-1].message
 
 
-def test_summary_keeps_rare_issues(tmp_path: Path) -> None:
-    lines = ["\t".join(line.split()) for line in GOOD]
+def test_summary_contains_every_category(tmp_path: Path) -> None:
+    lines = ["\t".join(line.split()) for line in VALID_LINES]
     lines[3] = lines[3].replace("a3", "a9")
-    summary = summarise_issues(tmp_path / "run.txt", faults(tmp_path, lines))
+    summary = summarise_issues(tmp_path / "run.txt", find_issues(tmp_path, lines))
     assert [line.removeprefix(f"{tmp_path / 'run.txt'}: ") for line in summary] == [
         "stricter than TIRA: wrong field separator in 5 lines: line 1: expected one space between fields",
         "stricter than TIRA: unknown document in line 4: document a9; check the corpus version",
     ]
 
 
-def test_more_than_1000_documents(tmp_path: Path) -> None:
+def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None:
     lines = [f"1 Q0 d{rank} {rank} {2000 - rank} x" for rank in range(1, 1002)]
     (tmp_path / "run.txt").write_text("\n".join([*lines, "2 Q0 a 1 1 x", "3 Q0 a 1 1 x"]))
-    [fault] = find_run_issues(tmp_path / "run.txt", None, None)
-    assert (fault.level, fault.message) == (STRICTER, "topic 1 has 1001 documents; expected at most 1000")
+    [issue] = find_run_issues(tmp_path / "run.txt", None, None)
+    assert (issue.level, issue.message) == (STRICTER, "topic 1 has 1001 documents; expected at most 1000")
 
 
 def test_check_reports_success(
@@ -131,13 +131,15 @@ def test_all_issues_of_an_input_are_reported(
     (directory / "idebate.json").write_text(json.dumps({"arguments": arguments[:3]}))
     assert main(["check", "-i", str(directory), "--checkpoints", str(checkpoints)]) == 3
     out, err = capsys.readouterr()
-    for words in ("topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 4 (id a3): ",
+    for message in ("topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 4 (id a3): ",
                   "argument 5 (id a4): ", "argument a1 occurs 4 times", "argument 3: invalid id 'a b'"):  # fmt: skip
-        assert words in out
+        assert message in out
     assert "error: 8 errors, see above" in err
 
 
-def test_checkpoints_are_probed(make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_checkpoints_are_reported(
+    make_input: Callable[..., Path], checkpoints: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (checkpoints / "ensemble").mkdir()
     (checkpoints / "knrm" / "vocabulary.txt").write_text("other\n")
     assert main(["check", "-i", str(make_input()), "--checkpoints", str(checkpoints)]) == 4

@@ -25,12 +25,12 @@ def tirex(tmp_path: Path) -> Path:
 
 def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
     for directory in (SAMPLE, tirex):
-        corpus, source = Corpus.from_directory(directory), Dataset(directory)
-        assert corpus.corpus_fingerprint == source.corpus_fingerprint
-        pd.testing.assert_frame_equal(corpus.documents, source.documents)
+        corpus, dataset = Corpus.from_directory(directory), Dataset(directory)
+        assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
+        pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
 
 
-def test_a_supplied_ranking_is_ignored(tirex: Path) -> None:
+def test_supplied_ranking_is_ignored(tirex: Path) -> None:
     corpus = Corpus.from_directory(tirex)
     assert Dataset(tirex).supplied_ranking(lambda docnos: set()) is not None
     assert (corpus.supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
@@ -45,9 +45,9 @@ def test_topics_are_optional(tmp_path: Path) -> None:
         _ = Corpus.from_directory(tmp_path).documents
 
 
-def test_queries_change_the_fingerprint_only() -> None:
+def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
     corpus = Corpus.from_directory(SAMPLE)
     inputs = [QueryInput(corpus, build_topics(query)) for query in ("zoos", "zoo s", "golf")]
-    assert len({source.fingerprint for source in inputs}) == 3
-    assert {source.corpus_fingerprint for source in inputs} == {corpus.corpus_fingerprint}
+    assert len({dataset.fingerprint for dataset in inputs}) == 3
+    assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
     assert corpus.fingerprint == corpus.corpus_fingerprint

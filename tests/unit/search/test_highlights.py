@@ -15,14 +15,14 @@ MakeExecution = Callable[..., Execution]
 DOCNO = "S89c1bfbf-A23fa7870"
 
 
-def texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
+def get_texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
     [premise] = execution.documents.read_texts({docno})["premise"]
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
 
 
-def test_targer_highlights_the_indexed_claims_and_premises(make_execution: MakeExecution) -> None:
+def test_targer_highlights_indexed_claims_and_premises(make_execution: MakeExecution) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["targer_dirichlet"].stage
-    pairs = texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
+    pairs = get_texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
     assert ("home has been turned into farmland", "premise") in pairs
     assert any(text.startswith("Fixing bad zoos through licensing") and label == "claim" for text, label in pairs)
     single_topic = make_execution(SAMPLE, qid="1")
@@ -33,7 +33,7 @@ def test_targer_highlights_the_indexed_claims_and_premises(make_execution: MakeE
 @pytest.mark.slow
 def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution, tmp_path: Path) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
-    pairs = texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
+    pairs = get_texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
     assert {label for _, label in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
     heaviest = {text.lower() for text, label in pairs if label == f"weight-{WEIGHT_LEVELS}"}
     assert heaviest
@@ -66,4 +66,4 @@ def test_highlights_of_the_conclusion_are_omitted(make_execution: MakeExecution,
     spans = [span.text for span in stage.explain(execution, "1", "a").component_spans if span.component]
     assert spans[0] == "zoos should be closed by the government"
     assert len(spans) == 3
-    assert [text for text, _ in texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == spans[1:]
+    assert [text for text, _ in get_texts_and_labels(execution, "a", compute_highlights(stage, execution, "a"))] == spans[1:]

@@ -36,10 +36,10 @@ def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeyp
 
 def test_recent_queries_are_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     with make_searcher() as searcher:
-        first = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions())
+        results = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions())
         monkeypatch.setattr("submission.systems.lexical.search_all", None)
-        again = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions(10, lambda system, docno: True))
-        assert [hit.docno for hit in again.systems[0].hits[:5]] == [hit.docno for hit in first.systems[0].hits]
+        repeated = searcher.search(QUERIES[0], [get_system("bm25_rm3")], SearchOptions(10, lambda system, docno: True))
+        assert [hit.docno for hit in repeated.systems[0].hits[:5]] == [hit.docno for hit in results.systems[0].hits]
         with pytest.raises(TypeError):
             searcher.search(QUERIES[1], [get_system("bm25_rm3")], SearchOptions())
 
@@ -47,7 +47,7 @@ def test_recent_queries_are_not_recomputed(monkeypatch: pytest.MonkeyPatch) -> N
 def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     search, running = Searcher.search, []
 
-    def search_alone(*arguments: Any) -> SearchResults:
+    def search_and_detect_overlap(*arguments: Any) -> SearchResults:
         running.append(arguments)
         time.sleep(0.01)
         assert len(running) == 1
@@ -56,7 +56,7 @@ def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.Monkey
         finally:
             running.clear()
 
-    monkeypatch.setattr(Searcher, "search", search_alone)
+    monkeypatch.setattr(Searcher, "search", search_and_detect_overlap)
     with make_searcher() as searcher, SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server:
         queries = [f"q={query}" for query in QUERIES]
         expected = [server.respond(query)[1].partition(" s</p>")[2] for query in queries]
@@ -66,7 +66,7 @@ def test_concurrent_requests_are_processed_one_by_one(monkeypatch: pytest.Monkey
     assert len(set(expected)) == len(QUERIES)
 
 
-def test_a_snippet_has_a_match_if_its_premise_has() -> None:
+def test_snippet_contains_a_match_if_the_premise_does() -> None:
     with make_searcher() as searcher:
         [results] = searcher.search("Should zoos be abolished?", [get_system("dirichlet")], SearchOptions(20)).systems
     for hit in results.hits:

@@ -13,78 +13,78 @@ from submission.text.index_terms import Stemmer, TermAnalyser
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
 
 
-def shown(text: str, passage: Snippet) -> tuple[str, list[str]]:
-    return text[slice(*passage.span)], [text[slice(*mark)] for mark in passage.visible_matches]
+def get_snippet_texts(text: str, snippet: Snippet) -> tuple[str, list[str]]:
+    return text[slice(*snippet.span)], [text[slice(*match)] for match in snippet.visible_matches]
 
 
-def sentence(*words: str, size: int = 40) -> str:
+def make_sentence(*words: str, size: int = 40) -> str:
     """Return a sentence of `size` words."""
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 
-def test_window_with_the_rarest_words() -> None:
-    text = sentence("Animals", "zoos") + sentence("It", "is", "cruel") + sentence("Animals", "animals")
-    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
-    assert snippet.startswith("It is cruel filler")
-    assert snippet.endswith("filler.")
+def test_snippet_is_the_window_with_the_rarest_query_terms() -> None:
+    text = make_sentence("Animals", "zoos") + make_sentence("It", "is", "cruel") + make_sentence("Animals", "animals")
+    snippet_text, matches = get_snippet_texts(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
+    assert snippet_text.startswith("It is cruel filler")
+    assert snippet_text.endswith("filler.")
     assert matches == ["cruel"]
 
 
 def test_short_sentences_are_merged() -> None:
-    text = sentence() + "Zoos are old. They are cruel! Really?\nYes. " + sentence()
-    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
-    assert snippet.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
+    text = make_sentence() + "Zoos are old. They are cruel! Really?\nYes. " + make_sentence()
+    snippet_text, matches = get_snippet_texts(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
+    assert snippet_text.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
     assert matches == ["Zoos", "cruel"]
 
 
-def test_distinct_words_count_before_matches() -> None:
-    text = sentence("zoos") + sentence("zoos", "zoos") + sentence("zoos", "zoos")
-    passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
-    assert passage.span.start == len(sentence("zoos"))  # the first of equals
-    assert len(passage.visible_matches) == 2
-    assert len(passage.matches) == 5
+def test_distinct_terms_outweigh_the_number_of_matches() -> None:
+    text = make_sentence("zoos") + make_sentence("zoos", "zoos") + make_sentence("zoos", "zoos")
+    snippet = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
+    assert snippet.span.start == len(make_sentence("zoos"))  # the first of the tied windows
+    assert len(snippet.visible_matches) == 2
+    assert len(snippet.matches) == 5
 
 
-def test_repeated_word_counts_once() -> None:
-    text = sentence("zoos", "zoos", "zoos", "zoos") + sentence("cruel", "zoos")
-    assert shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))[1] == ["cruel", "zoos"]
+def test_repeated_term_counts_once() -> None:
+    text = make_sentence("zoos", "zoos", "zoos", "zoos") + make_sentence("cruel", "zoos")
+    assert get_snippet_texts(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))[1] == ["cruel", "zoos"]
 
 
 def test_long_sentence_is_truncated() -> None:
     text = " ".join(["filler"] * 500 + ["zoos"] + ["filler"] * 500)
-    snippet, matches = shown(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
-    assert len(snippet.split()) == MAX_WORDS
+    snippet_text, matches = get_snippet_texts(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
+    assert len(snippet_text.split()) == MAX_WORDS
     assert matches == ["zoos"]
 
 
 @pytest.mark.parametrize("text", ["", "   \n ", "nothing of it. " * 100])
 def test_snippet_without_matches_is_the_beginning(text: str) -> None:
-    passage = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
-    assert passage.span.start == 0
-    assert len(text[slice(*passage.span)].split()) == (60 if text.strip() else 0)
-    assert passage.matches == []
+    snippet = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
+    assert snippet.span.start == 0
+    assert len(text[slice(*snippet.span)].split()) == (60 if text.strip() else 0)
+    assert snippet.matches == []
 
 
 def test_matches_are_index_terms() -> None:
     text = "The Zoo’s ZOOS, cruelty and animal-houses (zoo)."
-    stem, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
-    assert shown(text, extract_snippet(text, weights, stem))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
-    assert shown(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[1] == ["Zoo’s", "ZOOS"]
+    analyser, weights = TermAnalyser("porter"), {"zoo": 1.0, "anim": 1.0}
+    assert get_snippet_texts(text, extract_snippet(text, weights, analyser))[1] == ["Zoo’s", "ZOOS", "animal", "zoo"]
+    assert get_snippet_texts(text, extract_snippet(text, {"zoos": 1.0}, TermAnalyser("none")))[1] == ["Zoo’s", "ZOOS"]
 
 
 @pytest.mark.parametrize("text", ["Zoos are bad. ", "zoos", ". ", "!", "zoos ", "'", " ", "\n", '!"', "zoos' "])
 def test_snippet_time_is_linear(text: str) -> None:
     start = time.monotonic()
     extract_snippet(text * 20_000, WEIGHTS, TermAnalyser("none"))
-    assert time.monotonic() - start < 2.0  # a hundred times as long in quadratic time
+    assert time.monotonic() - start < 2.0  # quadratic time would take a hundred times as long
 
 
 @given(st.text(), st.sampled_from(["none", "porter"]))
-def test_words_have_their_index_terms(text: str, stemmer: Stemmer) -> None:
-    terms = TermAnalyser(stemmer)
+def test_words_yield_the_index_terms_of_the_text(text: str, stemmer: Stemmer) -> None:
+    analyser = TermAnalyser(stemmer)
     assert list(
-        chain.from_iterable(terms.analyse(match[0]) for match in compile_term_pattern().finditer(text))
-    ) == terms.analyse(text)
+        chain.from_iterable(analyser.analyse(match[0]) for match in compile_term_pattern().finditer(text))
+    ) == analyser.analyse(text)
 
 
 @given(st.text("zoos cruel.!?…\n\t'’\u0301é", max_size=400))

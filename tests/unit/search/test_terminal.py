@@ -72,7 +72,7 @@ def test_matches_are_highlighted() -> None:
     assert "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m." in render_systems(system, coloured=True)
 
 
-def test_the_largest_contributions_are_shown() -> None:
+def test_largest_contributions_are_shown() -> None:
     rows = [ExplanationRow(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
     text = render_systems(
         SystemResults("bm25", [make_hit("zoos", explanation=ScoreExplanation(8.0, "the sum", rows))], 1), width=200

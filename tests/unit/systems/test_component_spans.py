@@ -1,4 +1,4 @@
-"""Split of a text into argument components."""
+"""Splitting of a text into argument components."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from submission.models.enricher import TokenAnnotation
 from submission.systems.explanation import TextSpan, split_by_component
 
 TEXT = " So zoos are cruel, and small ."
-PARTS = {"zoos": "claim", "are": "claim", "cruel": "claim", "and": "premise", "small": "premise"}
+COMPONENTS = {"zoos": "claim", "are": "claim", "cruel": "claim", "and": "premise", "small": "premise"}
 WORDS = [
     TokenAnnotation(text, TEXT.index(text), TEXT.index(text) + len(text), 0.0)
     for text in ("So", "zoos", "are", "cruel", ",", "and", "small", ".")
 ]
 
 
-def test_spans_cover_whole_components() -> None:
-    spans = split_by_component(TEXT, WORDS, lambda word: PARTS.get(word.surface, ""))
+def test_adjacent_tokens_of_a_component_form_one_span() -> None:
+    spans = split_by_component(TEXT, WORDS, lambda word: COMPONENTS.get(word.surface, ""))
     assert spans == [
         TextSpan(" So ", ""), TextSpan("zoos are cruel", "claim"), TextSpan(", ", ""), TextSpan("and small", "premise"),
         TextSpan(" .", ""),
@@ -22,7 +22,7 @@ def test_spans_cover_whole_components() -> None:
     assert "".join(span.text for span in spans) == TEXT
 
 
-def test_adjacent_and_missing_components() -> None:
+def test_texts_with_adjacent_or_no_components() -> None:
     assert split_by_component(TEXT, WORDS, lambda word: "") == [TextSpan(TEXT, "")]
     assert split_by_component(TEXT[1:-2], WORDS[:0], lambda word: "claim") == [TextSpan(TEXT[1:-2], "")]
     touching = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]
