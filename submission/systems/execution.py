@@ -166,7 +166,7 @@ class Execution:
         return self.input.supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
-        """Return the ranking of a stage, computed once; raise its error again if that failed."""
+        """Return the ranking of a stage, which is computed once; if this failed, raise the same error."""
         return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:

@@ -46,9 +46,7 @@ class ScoreExplanation:
     contributions: list[ExplanationRow]
     activation: Callable[[float], float] | None = None  # maps the sum to the score; None: identity
     model_inputs: dict[str, str] = field(default_factory=dict)  # tokenised inputs of the model, by title
-    breakdowns: dict[str, list[ExplanationRow]] = field(
-        default_factory=dict
-    )  # alternative groupings of the contributions, by title
+    breakdowns: dict[str, list[ExplanationRow]] = field(default_factory=dict)  # regrouped contributions, by title
     component_spans: list[TextSpan] = field(default_factory=list)  # the document's text, split into argument components
     occlusions: list[ExplanationRow] = field(default_factory=list)  # score change when a word piece is omitted
 
