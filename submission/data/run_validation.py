@@ -12,8 +12,8 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from submission.data.id_matching import count_missing, suggest_normalisation
 from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run
+from submission.data.supplied_rankings import count_missing, suggest_normalisation
 from submission.errors import InputError, abbreviate, pluralise
 from submission.rankings import MAX_DEPTH, TAG_PATTERN
 

@@ -1,19 +1,26 @@
-"""Sort and validate supplied rankings: runs and rerank.jsonl."""
+"""Sort and validate supplied rankings (runs and rerank.jsonl), and match their ids to those of the input."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pandas as pd
 
-from submission.data.id_matching import count_missing, suggest_normalisation
 from submission.data.ranking_order import Order
 from submission.errors import InputError, abbreviate
 from submission.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)
+
+NORMALISATIONS: dict[str, Callable[[str], str]] = {  # of ids, by description
+    "without leading zeros": lambda qid: qid.lstrip("0") or "0",
+    "without the part after the first `.`": lambda qid: qid.partition(".")[0],
+    "without the prefix before the number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
+    "in lower case": str.lower,
+}
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
@@ -109,3 +116,27 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
         f"rank {current['rank']:.0f} and score {current['score']:g}, {abbreviate(previous['docno'])} (line {previous['line']}) "
         f"rank {previous['rank']:.0f} and score {previous['score']:g}; set --order rank or --order score"
     )
+
+
+def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
+    """Return a hint to the normalisation under which two disjoint id sets overlap; "" if there is none.
+
+    Example: " 01 without leading zeros equals 1; rename the topics of one file."
+    """
+    for description, normalise in NORMALISATIONS.items():
+        originals = {normalise(other_id): other_id for other_id in other_ids}
+        for id_ in ids:
+            normalised = normalise(id_)
+            if normalised in originals:
+                example = id_ if normalised != id_ else originals[normalised]
+                return f" {abbreviate(example)} {description} equals {abbreviate(normalised)}; rename the topics of one file."
+    return ""
+
+
+def count_missing(count: int, total: int, noun: str) -> str:
+    """Format a positive count of missing ids, to be followed by "in the input": "3 of 15 topics are not"."""
+    if total == 1:
+        return f"the only {noun} is not"
+    if count == total:
+        return f"none of the {total} {noun}s is"
+    return f"{count} of {total} {noun}s {'is' if count == 1 else 'are'} not"

@@ -1,4 +1,4 @@
-"""Run the command line in this process on any input, and check exit code, messages and runs."""
+"""Run the command line in this process, and check exit codes, messages and runs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from submission.data.run_validation import find_run_issues
 from tests.conftest import make_argument
 
 FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # systems of the fixture `finished`
-EXIT_CODES = {0, 2, 3, 4, 5, 6}  # documented; 1 is an internal error
+EXIT_CODES = {0, 2, 3, 4, 5, 6}  # all but 1, an internal error
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
 DEEP = "[" * 100_000  # unclosed JSON arrays
-TOO_SMALL = {"too few lines", "too few topics"}  # categories of issues
+TOO_SMALL = {"too few lines", "too few topics"}  # issue categories of small runs
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
 ARGUMENTS = [
@@ -32,12 +32,12 @@ Result = tuple[int, str]  # exit code and output
 
 
 def write(file: Path, content: str | bytes) -> None:
-    """Write text as UTF-8, or bytes."""
+    """Write bytes, or text as UTF-8."""
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def write_input(directory: Path) -> Path:
-    """Create a valid input."""
+    """Write a valid input."""
     directory.mkdir(parents=True)
     (directory / "topics.xml").write_text(TOPICS)
     (directory / "args-me.json").write_text(json.dumps({"arguments": ARGUMENTS}))
@@ -45,13 +45,13 @@ def write_input(directory: Path) -> Path:
 
 
 def link_to_zero(file: Path) -> None:
-    """Replace a file by a link to /dev/zero."""
+    """Replace a file with a link to /dev/zero."""
     file.unlink()
     file.symlink_to("/dev/zero")
 
 
 class Program:
-    """Command line with its directories and captured output."""
+    """Command line with input, output, cache and checkpoint directories, and captured output."""
 
     def __init__(
         self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], handler: LogCaptureHandler
@@ -60,7 +60,7 @@ class Program:
         self.checkpoints, self._capture, self._handler = checkpoints, capture, handler
 
     def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Result:
-        """Rank, check that all runs are valid, and return exit code and output."""
+        """Rank the input, check that all runs are valid, and return exit code and output."""
         paths = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
         result = self.call("rank", *paths, *(flag for name in systems for flag in ("--system", name)), *flags)
         if result[0] in (0, 6):
@@ -73,11 +73,11 @@ class Program:
         return result
 
     def check(self, *flags: str) -> Result:
-        """Validate the input."""
+        """Run the check command on the input."""
         return self.call("check", "-i", str(self.input), "--checkpoints", str(self.checkpoints), *flags)
 
     def call(self, *arguments: str) -> Result:
-        """Run a command; check that it ends with a documented code and, unless that is 0, with an error message."""
+        """Run a command; check that its exit code is documented and that it prints an error message unless the code is 0."""
         self.clear_output()
         try:
             code = main(list(arguments))
@@ -100,9 +100,9 @@ class Program:
 
 
 def rank_again(program: Program, finished: Path, pattern: str) -> str:
-    """Rank program with the cache; check that the runs are unchanged, and return the output.
+    """Rank again with the cache, check that the runs are unchanged, and return the output.
 
-    Rankings are recomputed unless `pattern` matches their directory: cached ones hide other artifacts.
+    Cached rankings are deleted unless `pattern` matches their directory, since they would hide other artifacts.
     """
     shutil.rmtree(program.output)
     for ranking in program.work.glob("ranking-*"):

@@ -1,4 +1,4 @@
-"""Damaged or invalid checkpoints with correct hashes are rejected with a message that names them."""
+"""Tests that damaged checkpoints and invalid ones with correct hashes are rejected with a message that names them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Change = Callable[[Path], object]
 
 
 def replace_file(name: str, content: str | bytes) -> Change:
-    """Replace a file and update its hash."""
+    """Return a function that replaces a file and updates its hash."""
 
     def change(folder: Path) -> None:
         write(folder / name, content)
@@ -32,7 +32,7 @@ def replace_file(name: str, content: str | bytes) -> Change:
 
 
 def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
-    """Set a value in a JSON file, or delete it (...), and update its hash."""
+    """Return a function that sets or deletes (...) a value in a JSON file and updates its hash."""
 
     def change(folder: Path) -> None:
         content = json.loads((folder / name).read_text())
@@ -49,7 +49,7 @@ def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
 
 
 def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    """Change the weights and update their hash."""
+    """Return a function that changes the weights and updates their hash."""
 
     def change_weights(folder: Path) -> None:
         tensors = safetensors.torch.load_file(folder / "model.safetensors")
@@ -181,7 +181,7 @@ FUSIONS: dict[str, tuple[Change, str]] = {
         "Expected `object`",
     ),
     "an empty file": (replace_file("config.json", ""), "incompatible with"),
-    "a hash that is not the file's": (lambda folder: (folder / "config.json").write_replace_file("{}"), "SHA-256 is not"),
+    "a hash that is not the file's": (lambda folder: (folder / "config.json").write_text("{}"), "SHA-256 is not"),
     "nothing": (lambda folder: (shutil.rmtree(folder), folder.mkdir()), "missing config.json"),
 }
 MEMBERS: dict[str, tuple[Change, str]] = {

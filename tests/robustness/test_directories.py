@@ -1,4 +1,4 @@
-"""Output and cache directories with damaged, odd or foreign files: runs stay correct, foreign files remain."""
+"""Tests that runs stay correct and foreign files remain if output or cache directories contain damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_file_size_limit_leaves_no_output(program: Program) -> None:
 
 @pytest.fixture
 def small_disk(program: Program) -> Iterator[Callable[[str], None]]:
-    """Mount the cache directory on a small disk; return a function that resizes it."""
+    """Mount a small disk at the cache directory; return a function that resizes it."""
 
     def mount(*arguments: str) -> None:
         subprocess.run(["mount", *arguments, str(program.work)], check=True, capture_output=True)

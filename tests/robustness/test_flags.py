@@ -1,4 +1,4 @@
-"""Invalid flags end in a one-line usage error before any input is read."""
+"""Tests that invalid flags are reported as a one-line usage error before any input is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fuzzed inputs give a valid run or an error with a documented exit code; the harness checks each example."""
+"""Tests that fuzzed inputs lead to a valid run or an error with a documented exit code, as checked by the harness."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Edits = list[tuple[float, int, bytes]]
 
 
 def apply_edits(content: bytes, edits: Edits) -> bytes:
-    """Replace parts of the content."""
+    """Apply edits: relative position, number of replaced bytes, replacement."""
     for position, length, replacement in edits:
         start = int(position * len(content))
         content = content[:start] + replacement + content[start + length :]
@@ -43,7 +43,7 @@ def apply_edits(content: bytes, edits: Edits) -> bytes:
 
 
 def mostly(valid: str, invalid: st.SearchStrategy[Any] = JSON) -> st.SearchStrategy[Any]:
-    """Generate mostly the valid value."""
+    """Generate the valid value in most cases, else an invalid one."""
     return st.sampled_from([valid] * 3) | invalid
 
 
@@ -84,7 +84,7 @@ TOPIC_ELEMENT = st.tuples(TITLE | IDS, TITLE).map(
 
 
 def check_agreement(program: Program) -> None:
-    """Check that rank and check end with the same exit code."""
+    """Check that the commands rank and check have the same exit code, 0 or 3."""
     ranked, checked = program.rank("--overwrite", systems=("bm25", "knrm", "dirichlet_rm3")), program.check()
     assert ranked[0] == checked[0], ranked[1] + checked[1]
     assert ranked[0] in (0, 3)
@@ -146,7 +146,7 @@ JUDGMENTS = st.lists(JUDGED, min_size=1, max_size=9, unique_by=lambda row: (row[
 def test_fuzzed_runs_and_qrels(
     program: Program, rows: list[list[str]], judgments: list[list[str]], edits: Edits, order: str
 ) -> None:
-    """Evaluate with measures in [0, 1], or fail without output."""
+    """`evaluate` writes measures in [0, 1], or fails without output."""
     run, qrels, tables = (program.input.parent / name for name in ("run.txt", "q.qrels", "tables"))
     run.write_bytes(apply_edits("\n".join(map(" ".join, rows)).encode(), edits))
     qrels.write_bytes(apply_edits("\n".join(map(" ".join, judgments)).encode(), edits))

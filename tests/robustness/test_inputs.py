@@ -1,4 +1,4 @@
-"""Malformed and odd inputs give a valid run, or the same error message from rank and check."""
+"""Tests that unusual inputs lead to a valid run, and malformed ones to the same error message from rank and check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINKS = {"broken link": "nowhere", "device": "/dev/zero"}
 
 
 def replace_file(original: str, text: str | bytes, name: str) -> Damage:
-    """Replace a file by another one."""
+    """Return a function that replaces a file with another one."""
 
     def damage(program: Program) -> None:
         (program.input / original).unlink()
@@ -53,7 +53,7 @@ def corpus(text: str | bytes, name: str = "args-me.json") -> Damage:
 
 
 def arguments(*added: dict[str, Any] | str) -> Damage:
-    """Add arguments, as objects or as JSON."""
+    """Return a function that adds arguments, given as objects or as JSON, to the corpus."""
     texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return corpus('{"arguments": [' + ",".join(texts) + "]}")
 
@@ -63,7 +63,7 @@ def argument_with(**fields: Any) -> dict[str, Any]:
 
 
 def special(name: str, kind: str) -> Damage:
-    """Replace a file by a directory, FIFO, device or broken link."""
+    """Return a function that replaces a file with a directory, FIFO, device or broken link."""
 
     def damage(program: Program) -> None:
         file = program.input / name
@@ -77,7 +77,7 @@ def special(name: str, kind: str) -> Damage:
 
 
 def tirex(**files: str | bytes) -> Damage:
-    """Write a TIREx data set; dots in names are written _."""
+    """Return a function that writes a TIREx data set; underscores in the names stand for dots."""
 
     def damage(program: Program) -> None:
         shutil.rmtree(program.input)
@@ -89,12 +89,12 @@ def tirex(**files: str | bytes) -> Damage:
 
 
 def documents(text: str | bytes) -> Damage:
-    """Write a TIREx data set with other documents."""
+    """Return a function that writes a TIREx data set with the given documents."""
     return tirex(queries_jsonl=QUERIES, documents_jsonl=text)
 
 
 def queries(text: str | bytes) -> Damage:
-    """Write a TIREx data set with other queries."""
+    """Return a function that writes a TIREx data set with the given queries."""
     return tirex(queries_jsonl=text, documents_jsonl=DOCUMENTS)
 
 
@@ -116,7 +116,7 @@ def rerank_line(**fields: str) -> str:
 
 
 def input_run(text: str | bytes, name: str = "run.txt") -> Damage:
-    """Supply a run of an earlier stage."""
+    """Return a function that writes a run to re-rank and returns the flags for it."""
 
     def damage(program: Program) -> list[str]:
         directory = program.input.parent / "earlier"
@@ -131,7 +131,7 @@ def scored(*values: str) -> Damage:
     return input_run("".join(f"1 Q0 a{n} {n} {value} x\n" for n, value in enumerate(values, 1)))
 
 
-VALID: dict[str, Damage] = {  # odd but valid
+VALID: dict[str, Damage] = {  # unusual but valid
     "unchanged": lambda program: None,
     "topics with a BOM": topics(b"\xef\xbb\xbf" + TOPICS.encode()),
     "topics in UTF-16": topics(f'<?xml version="1.0" encoding="UTF-16"?>{TOPICS}'.encode("utf-16")),
@@ -304,12 +304,12 @@ INVALID: dict[str, tuple[Damage, str]] = {
 
 
 def flags_of(result: object) -> list[str]:
-    """Return the flags that a Damage returned, if any."""
+    """Return the flags that a damage function returned, if any."""
     return result if isinstance(result, list) else []
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_odd_inputs_are_ranked(program: Program, name: str) -> None:
+def test_unusual_inputs_are_ranked(program: Program, name: str) -> None:
     flags = flags_of(VALID[name](program))
     code, output = program.rank(*flags, systems=("bm25", "knrm", "dirichlet_rm3"))
     assert code == 0, output
@@ -326,7 +326,7 @@ def test_odd_inputs_are_ranked(program: Program, name: str) -> None:
 def test_rank_and_check_reject_invalid_inputs(program: Program, name: str) -> None:
     damage, message = INVALID[name]
     flags = flags_of(damage(program))
-    for code, output in (program.rank(*flags), *([] if flags else [program.check()])):  # `check` takes no input run
+    for code, output in (program.rank(*flags), *([] if flags else [program.check()])):  # check has no option --input-run
         assert code == 3, output
         assert message in output, output
         assert "\x1b" not in output
@@ -343,7 +343,7 @@ def test_scores_beyond_float32_keep_order(program: Program) -> None:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Drop root's rights."""
+    """Drop the privileges of root."""
     os.seteuid(65534)
     try:
         yield
@@ -351,10 +351,10 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which it drops")
+@pytest.mark.skipif(os.geteuid() != 0, reason="requires root privileges, which it drops")
 @pytest.mark.parametrize("target", ["directory", "topics.xml", "args-me.json"])
 def test_unreadable_files_are_rejected(program: Program, target: str) -> None:
-    with TemporaryDirectory() as directory:  # only the owner may enter pytest's
+    with TemporaryDirectory() as directory:  # only the owner may access directories of pytest
         Path(directory).chmod(0o777)
         program.input, program.output = Path(directory) / "input", Path(directory) / "out"
         program.checkpoints = Path(shutil.copytree(program.checkpoints, Path(directory) / "checkpoints"))

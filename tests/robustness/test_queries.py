@@ -1,4 +1,4 @@
-"""Unusual queries give results or a clear error: in a terminal, as JSON, at a prompt, and in a browser."""
+"""Tests that unusual queries lead to results or a clear error in a terminal, as JSON, at a prompt and in a browser."""
 
 # ruff: noqa: RUF001 look-alikes are intended
 
@@ -56,13 +56,13 @@ def searcher() -> Iterator[Searcher]:
 
 @pytest.fixture(scope="module")
 def server(searcher: Searcher) -> Iterator[SearchServer]:
-    """Create a server that is called in this process."""
+    """Create a server to be called in this process."""
     with SearchServer(searcher, SYSTEMS, 3, 0) as instance:
         yield instance
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: ascii(query)[1:25])
-def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
+def test_unusual_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
     status, page = server.respond(
         "q=" + quote(query, errors="surrogatepass") + "&explain=bm25 x&system=bm25&system=dirichlet_rm3"
     )
@@ -89,7 +89,7 @@ def test_odd_queries_give_results_or_errors(query: str, searcher: Searcher, serv
 
 
 @pytest.mark.slow
-def test_odd_queries_at_prompt() -> None:
+def test_unusual_queries_at_prompt() -> None:
     lines = [query.replace("\n", " ").encode("utf-8", "surrogatepass") for query in QUERIES]
     command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--device", "cpu"]
     process = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)

@@ -1,4 +1,4 @@
-"""Signals at any moment, and missing standard streams: at most one line, a documented exit code, complete runs."""
+"""Tests of signals at any time, and of closed standard streams: a one-line message, documented exit codes, complete runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT
 from tests.robustness.harness import Program
 
-MOMENTS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds after the start: interpreter, import of torch, ranking
+DELAYS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds until the signal: during startup, import of torch, ranking
 SYSTEMS = ("--system", "bm25", "--system", "knrm")
-STARTUP_SECONDS = 0.3  # before, Python may not yet handle signals
+STARTUP_SECONDS = 0.3  # earlier, signal handlers may not yet be installed
 
 
 def command(program: Program) -> list[str]:
@@ -27,7 +27,7 @@ def command(program: Program) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def default_signal_handlers() -> Iterator[None]:
-    """Reset handlers: children of a shell's background job inherit ignored signals."""
+    """Reset signal handlers: children of a background job in a shell ignore SIGINT."""
     handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
     yield
     for signum, handler in handlers.items():
@@ -35,16 +35,16 @@ def default_signal_handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("signum", SIGNAL_EXIT_CODES, ids=lambda signum: signum.name)
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_signal_exits_cleanly_at_any_moment(program: Program, signum: signal.Signals, moment: float) -> None:
+@pytest.mark.parametrize("delay", DELAYS)
+def test_signal_exits_cleanly_at_any_time(program: Program, signum: signal.Signals, delay: float) -> None:
     process = subprocess.Popen(command(program), cwd=ROOT, stderr=subprocess.PIPE)
-    time.sleep(moment)
+    time.sleep(delay)
     process.send_signal(signum)
     text = process.communicate(timeout=30)[1].decode()
-    assert "Traceback" not in text or moment < STARTUP_SECONDS, text
+    assert "Traceback" not in text or delay < STARTUP_SECONDS, text
     assert (
         process.returncode in {SIGNAL_EXIT_CODES[signum], -signum}
-        if moment < STARTUP_SECONDS
+        if delay < STARTUP_SECONDS
         else {SIGNAL_EXIT_CODES[signum], 0}
     ), text
     if process.returncode == SIGNAL_EXIT_CODES[signum]:

@@ -1,4 +1,4 @@
-"""Imports between packages follow one table, and modules have no import cycle."""
+"""Tests that imports between packages match a table and that modules have no import cycles."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob
 
 
 def imported_modules(file: Path) -> set[str]:
-    """Return the modules that a file imports, also inside functions."""
+    """Return the modules that a file imports, including imports inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""Peak memory of a process, without its parent's memory."""
+"""Tests that the measured peak memory of a process excludes that of its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rankings: order, truncation, serialisation and validation."""
+"""Tests of rankings: order, truncation, serialisation and validation."""
 
 from __future__ import annotations
 

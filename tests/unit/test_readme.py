@@ -1,4 +1,4 @@
-"""READMEs: links, sizes, generated sections and commands; consistency of Dockerfile, requirements and changelog."""
+"""Tests of READMEs (links, sizes, generated sections, commands), and of Dockerfile, requirements and changelog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 from training.paths import SYSTEM_MEANS
 from training.report.readme import SECTION_FILES, TABLE_MEASURES, results_table, update_readmes
 
-READMES = (  # in the order in which a newcomer reads them; their commands are executed in this order
+READMES = (  # in reading order, in which their commands are executed
     "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
     "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
     "training/results/deepct.md", "training/results/targer.md", "training/studies/augmented_sbert/README.md",

@@ -1,4 +1,4 @@
-"""Size, judgments, ids and topics of the bundled sample."""
+"""Tests of size, judgments, ids and topics of the bundled sample."""
 
 from __future__ import annotations
 

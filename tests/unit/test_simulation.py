@@ -1,4 +1,4 @@
-"""Simulated clusters against values computed by hand."""
+"""Tests of the simulation of clusters with hand-computed values."""
 
 from __future__ import annotations
 

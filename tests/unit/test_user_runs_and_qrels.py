@@ -1,4 +1,4 @@
-"""Runs and qrels as users write them: correct measures, or an error with file, line and field."""
+"""Tests of the runs and qrels that users write: correct measures, or an error message with file, line and field."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def plain(qid: str, docno: str, rank: int, size: int) -> str:
 
 
 def scores(rank: str, qid: str = "{}") -> str:
-    """Format a run sorted by docno, with the same rank pattern in all lines: only scores order it."""
+    """Format a run sorted by docno whose lines share a pattern of ranks, so that only scores define its order."""
     return run_of(lambda q, d, r, n: f"{qid.format(q)} Q0 {d} {rank.format(r)} {n - r}.5 t\n", by_docno=True)
 
 
@@ -87,7 +87,7 @@ ORDER = {
         run_of(lambda q, d, r, n: f"{q} Q0 {d} {r} {r} t\n"), flags=("--order", "rank")
     ),
 }
-MEETING = {
+OVERLAP = {
     "another year": Case(
         run_of(plain, {"51": "abxc", "52": "edya"}), messages=("no common topic", ": 51, 52; ", ": 1, 2, 3)"), **REJECTED
     ),
@@ -222,7 +222,7 @@ COMMENTS = {
 CASES = {
     f"{kind}: {name}": case
     for kind, cases in {
-        "order": ORDER, "meeting": MEETING, "statistics": STATISTICS, "names": NAMES, "grades": GRADES, "comments": COMMENTS,
+        "order": ORDER, "overlap": OVERLAP, "statistics": STATISTICS, "names": NAMES, "grades": GRADES, "comments": COMMENTS,
     }.items()
     for name, case in cases.items()
 }  # fmt: skip
@@ -256,7 +256,7 @@ def test_evaluate(
             assert means["q", "run", measure] == pytest.approx(expected, abs=1e-6), measure
 
 
-# By hand: topic 1 ranks a 2, b 1, x, c 0; topic 2 e 0, d 2, y, a 1; topic 3 c 0, b 2, x, z.
+# Computed by hand: topic 1 ranks a 2, b 1, x, c 0; topic 2 e 0, d 2, y, a 1; topic 3 c 0, b 2, x, z.
 FIRST, SECOND, THIRD = 1.0, 1 / 1.5849625007211562, 0.5  # discounts
 IDEAL = 2 * FIRST + SECOND
 EXPECTED = {
@@ -364,7 +364,7 @@ CODES = {  # of `evaluate` with a case's run or judgments, the sample's standing
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
+@pytest.mark.skipif(not SHARED.exists(), reason="requires the shared example files")
 @pytest.mark.parametrize("name", CODES)
 def test_evaluate_user_files(name: str, tmp_path: Path) -> None:
     case, qrels, run = SHARED / name, SAMPLE / "sample.qrels", SHARED / "rank-all-1-by-docno" / "run.txt"
@@ -372,7 +372,7 @@ def test_evaluate_user_files(name: str, tmp_path: Path) -> None:
     assert training(["evaluate", "--qrels", str(qrels), "-o", str(tmp_path), str(run)]) == CODES[name]
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
+@pytest.mark.skipif(not SHARED.exists(), reason="requires the shared example files")
 @pytest.mark.parametrize(
     ("name", "code"),
     [

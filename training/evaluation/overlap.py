@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from submission.data.dataset import Dataset
-from submission.data.id_matching import suggest_normalisation
+from submission.data.supplied_rankings import suggest_normalisation
 from submission.errors import InputError, abbreviate
 from training.evaluation.evaluate import get_evaluated_topics
 from training.evaluation.measures import TOUCHE_DEPTH

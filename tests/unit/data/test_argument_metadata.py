@@ -56,7 +56,7 @@ def test_portal_from_file_name(open_corpus: Callable[[dict[str, str]], MetadataS
 
 
 def test_metadata_of_json_lines(open_corpus: Callable[[dict[str, str]], MetadataStore]) -> None:
-    """Read the stance from the premise or, in the Hugging Face copy, from the argument."""
+    """Stances are those of premises, in the Hugging Face copy those of arguments."""
     hugging_face_record = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
     lines = [with_stances("a", "PRO", sourceDomain="debate.org"), hugging_face_record]
     metadata = open_corpus({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})

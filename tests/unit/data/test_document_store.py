@@ -1,4 +1,4 @@
-"""Document stores: built from input files, and reopened from the cache directory."""
+"""Tests of document stores, built from input files and reopened from the cache directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from submission.data import document_store as document_store
+from submission.data import document_store
 from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
 from submission.data.document_store import open_document_store
@@ -34,7 +34,7 @@ def directory(make_input: Callable[..., Path]) -> Path:
 
 
 def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
-    """Return the results of all queries to a document store."""
+    """Return the results of all methods of a document store."""
     with CacheDirectory(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {

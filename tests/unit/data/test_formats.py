@@ -1,4 +1,4 @@
-"""Formats of topics, documents and candidates as other software writes them: records read, or the error."""
+"""Tests of topics, documents and candidates in the formats of other software: the records, or the error message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAN, INFINITY = math.nan, math.inf
 
 
 def write(directory: Path, **files: str) -> Path:
-    """Write input files: dots in names are written _, dashes __; names that end in gz are compressed."""
+    """Write input files, compressed if their names end with gz; in the names, _ stands for a dot and __ for a dash."""
     for name, text in files.items():
         file = directory / name.replace("__", "-").replace("_", ".")
         file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())

@@ -1,4 +1,4 @@
-"""TIREx data sets, rank_conclusions to re-rank, and runs of an earlier stage."""
+"""Tests of TIREx data sets, of candidates to re-rank, and of runs of an earlier stage."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def candidate_rows(rows: list[tuple[str, str, float]] = CANDIDATES) -> list[dict
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> Path:
-    """Create queries and documents."""
+def dataset_dir(tmp_path: Path) -> Path:
+    """Write queries and documents."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "queries.jsonl").write_text(lines(QUERIES))
     (tmp_path / "full" / "documents.jsonl.gz").write_bytes(gzip.compress(lines(DOCUMENTS).encode()))
@@ -58,7 +58,7 @@ def full(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reranking(tmp_path: Path) -> Path:
-    """Create a rerank.jsonl without other files."""
+    """Write only a rerank.jsonl."""
     (tmp_path / "reranking").mkdir()
     (tmp_path / "reranking" / "rerank.jsonl.gz").write_bytes(gzip.compress(lines(candidate_rows()).encode()))
     return tmp_path / "reranking"
@@ -68,12 +68,12 @@ def rank_conclusions(execution: Execution) -> list[tuple[str, str, int]]:
     return list(execution.get_ranking(CONCLUSION_BM25)[["qid", "docno", "rank"]].itertuples(index=False, name=None))
 
 
-def test_bm25_over_texts(full: Path, make_execution: Callable[..., Execution]) -> None:
-    data = Dataset(full)
+def test_bm25_over_texts(dataset_dir: Path, make_execution: Callable[..., Execution]) -> None:
+    data = Dataset(dataset_dir)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert make_execution(full).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
-    assert ("10", "d3", 1) in rank_conclusions(make_execution(full))
+    assert make_execution(dataset_dir).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert ("10", "d3", 1) in rank_conclusions(make_execution(dataset_dir))
     assert data.description.endswith("conclusion and premise; each system retrieves from the collection")
 
 
@@ -91,9 +91,9 @@ def test_candidates_are_sorted_by_score(reranking: Path, make_execution: Callabl
     assert data.description.endswith(f"re-ranking the documents of {reranking / 'rerank.jsonl.gz'}")
 
 
-def test_rerank_file_overrides_retrieval(full: Path, make_execution: Callable[..., Execution]) -> None:
-    (full / "rerank.jsonl").write_text(lines(candidate_rows(CANDIDATES[:1])))
-    assert rank_conclusions(make_execution(full)) == [("2", "d1", 1)]
+def test_rerank_file_overrides_retrieval(dataset_dir: Path, make_execution: Callable[..., Execution]) -> None:
+    (dataset_dir / "rerank.jsonl").write_text(lines(candidate_rows(CANDIDATES[:1])))
+    assert rank_conclusions(make_execution(dataset_dir)) == [("2", "d1", 1)]
 
 
 @pytest.mark.parametrize("name", ["run.txt", "run.txt.gz"])
@@ -145,19 +145,19 @@ def test_integer_ids(tmp_path: Path) -> None:
     ],
 )
 def test_errors_name_file_and_line_or_id(
-    full: Path, file: str, content: str, message: str, make_execution: Callable[..., Execution]
+    dataset_dir: Path, file: str, content: str, message: str, make_execution: Callable[..., Execution]
 ) -> None:
-    (full / f"{file}.gz").unlink(missing_ok=True)
-    (full / file).write_text(content, errors="surrogateescape")
-    execution = make_execution(full)
+    (dataset_dir / f"{file}.gz").unlink(missing_ok=True)
+    (dataset_dir / file).write_text(content, errors="surrogateescape")
+    execution = make_execution(dataset_dir)
     with pytest.raises(InputError, match=message):
         _ = execution.topics, execution.input.documents, execution.get_ranking(CONCLUSION_BM25)
 
 
-def test_missing_files_are_named(full: Path, reranking: Path, tmp_path: Path) -> None:
-    (full / "queries.jsonl").unlink()
+def test_missing_files_are_named(dataset_dir: Path, reranking: Path, tmp_path: Path) -> None:
+    (dataset_dir / "queries.jsonl").unlink()
     with pytest.raises(InputError, match=r"no queries\.jsonl found"):
-        Dataset(full)
+        Dataset(dataset_dir)
     with pytest.raises(InputError, match="no run found; expected"):
         Dataset(reranking, tmp_path)
 
@@ -165,7 +165,7 @@ def test_missing_files_are_named(full: Path, reranking: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("format_name", ["full", "reranking"])
 def test_systems_rank_and_rerank(
     format_name: str,
-    full: Path,
+    dataset_dir: Path,
     reranking: Path,
     checkpoints: Path,
     tmp_path: Path,
@@ -173,7 +173,7 @@ def test_systems_rank_and_rerank(
     caplog: pytest.LogCaptureFixture,
     make_execution: Callable[..., Execution],
 ) -> None:
-    directory = {"full": full, "reranking": reranking}[format_name]
+    directory = {"full": dataset_dir, "reranking": reranking}[format_name]
     (tmp_path / "run.txt").write_text("10 Q0 d4 1 7.5 t\n10 Q0 d2 2 7 t\n2 Q0 d1 1 1 t\n")
     caplog.set_level("INFO")
     flags = ["-i", str(directory), "--checkpoints", str(checkpoints), "--system", "knrm", "--system", "bm25", "--device", "cpu"]
@@ -190,19 +190,19 @@ def test_systems_rank_and_rerank(
 
 @pytest.mark.parametrize("is_cached", [False, True])
 def test_empty_texts_are_reranked_but_not_retrieved(
-    is_cached: bool, full: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    is_cached: bool, dataset_dir: Path, checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (full / "documents.jsonl.gz").write_bytes(
+    (dataset_dir / "documents.jsonl.gz").write_bytes(
         gzip.compress(lines([{"docno": d["docno"], "text": " "} for d in DOCUMENTS]).encode())
     )
-    flags = ["-i", str(full), "--checkpoints", str(checkpoints)]
+    flags = ["-i", str(dataset_dir), "--checkpoints", str(checkpoints)]
     cache_flags = ["--cache-dir", str(tmp_path / "work")] if is_cached else []
     rank = ["rank", *flags, "--device", "cpu", *cache_flags]
     assert main([*rank, "-o", str(tmp_path / "none")]) == 3
     assert "all 4 documents are empty" in capsys.readouterr().err
     assert main(["check", *flags]) == 3
     assert "ERROR  all 4 documents are empty" in capsys.readouterr().out
-    (full / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in candidate_rows()]))
+    (dataset_dir / "rerank.jsonl").write_text(lines([{**row, "text": "short"} for row in candidate_rows()]))
     for output in ("first", "second"):
         assert main([*rank, "-o", str(tmp_path / output)]) == 0
         assert len(read_run(tmp_path / output / "aragorn-knrm.txt")) == len(CANDIDATES)

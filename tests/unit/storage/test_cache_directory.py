@@ -1,4 +1,4 @@
-"""Temporary and persistent cache directories."""
+"""Tests of temporary and persistent cache directories."""
 
 from __future__ import annotations
 

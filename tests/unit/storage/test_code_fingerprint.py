@@ -118,7 +118,7 @@ def test_unknown_module_raises(toy: Path) -> None:
         code_fingerprint("submission.nowhere")
 
 
-# ---- syntax of a module
+# Syntax of a module
 
 SOURCE = """import argparse
 import logging
@@ -193,10 +193,10 @@ def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in parse_source(SOURCE.encode()).imports
 
 
-# ---- this project
+# Modules of this project
 
 FUTURE = "from __future__ import annotations\n"
-DEPENDENCIES = {  # modules that cache results, with distant modules on which these depend
+DEPENDENCIES = {  # modules that cache results, with modules on which they depend indirectly
     "submission.data.document_store": {
         "submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py",
     },
@@ -236,7 +236,7 @@ def project_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 
 @pytest.mark.parametrize("root", DEPENDENCIES)
-def test_results_depend_on_distant_modules(project_copy: Path, root: str) -> None:
+def test_results_depend_on_indirect_imports(project_copy: Path, root: str) -> None:
     for name in DEPENDENCIES[root]:
         assert changes_fingerprint(project_copy / name, FUTURE, f"{FUTURE}ADDED = 1\n", root), name
 

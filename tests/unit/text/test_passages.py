@@ -1,4 +1,4 @@
-"""Passages of whole sentences, their words and word pieces."""
+"""Tests of passages of whole sentences, their words and word pieces."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_words_and_word_pieces() -> None:
     reader = PassageReader(build_tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
-    assert first.words == ["topic", "filler", "", "abc", "", ""]  # punctuation is unknown to it
+    assert first.words == ["topic", "filler", "", "abc", "", ""]  # punctuation is unknown to the tokenizer
     assert [first.text[start:end] for start, end in first.spans] == ["Topic", "filler", ",", "Abc", "😀", "."]
     assert first.first_pieces == [0, 1, 2, 3, 6, 7]
     assert len(first) == len(first.piece_ids) == 8
@@ -66,7 +66,7 @@ def test_words_and_word_pieces() -> None:
 def test_passage_is_truncated_to_max_pieces() -> None:
     tokenizer = build_tiny_tokenizer()
     [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
-    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a cut word stays whole
+    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a truncated word is complete
     assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
     [passage] = PassageReader(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)

@@ -1,4 +1,4 @@
-"""Surface tokens, their spans and character ids, and passages of whole sentences."""
+"""Tests of surface tokens, their spans and character ids, and of passages of whole sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unicode normalisation, text rules, and texts that look like special tokens."""
+"""Tests of Unicode normalisation, text rules, and texts that contain special tokens."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
 
 
 def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
-    """Without the key it is rule 1; the probe of rule 2 has extra pairs that depend on it."""
+    """A config without text rule means rule 1; the probe of rule 2 has additional pairs that depend on it."""
     write_tiny_ranker(tmp_path, "knrm", 0)
     new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
