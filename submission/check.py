@@ -10,7 +10,7 @@ import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
 from submission.data.args_me_ids import find_mismatches
-from submission.data.collection import count_empty, select_collection, validate_collection
+from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
 from submission.errors import CheckFailedError, CheckpointError, InputError, pluralise
@@ -101,7 +101,8 @@ def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) 
         summary = f"{len(collection)} of {len(documents)} arguments in the collection"
         report.add_note(f"{summary}; the others have premises of fewer than {min_words} words")
     elif not issues:
-        report.add_note(f"all {len(documents)} documents in the collection, {count_empty(documents)} of them empty")
+        empty_count = sum(not premise.strip() for premise in documents["premise"])
+        report.add_note(f"all {len(documents)} documents in the collection, {empty_count} of them empty")
     return issues
 
 

@@ -44,11 +44,6 @@ def log_collection_size(document_count: int, empty_count: int, short_count: int,
         log.info("collection: all %d documents (%d empty)", document_count, empty_count)
 
 
-def count_empty(documents: pd.DataFrame) -> int:
-    """Return the number of documents with an empty premise."""
-    return sum(not premise.strip() for premise in documents["premise"])
-
-
 def validate_collection(collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS) -> None:
     """Raise InputError if a collection selected from `document_count` documents is empty or has no conclusion."""
     if collection["conclusion"].str.strip().any():

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,13 +66,11 @@ def _parse_score(value: object) -> float:
 
 
 def _parse_rank(value: object) -> float:
-    try:
+    with suppress(_FieldError):
         rank = _parse_score(value)
-    except _FieldError:
-        rank = -1.0
-    if not (0 <= rank < RANK_LIMIT and rank.is_integer()):
-        raise _FieldError("expected a non-negative integer, or the field in no line")
-    return rank
+        if 0 <= rank < RANK_LIMIT and rank.is_integer():
+            return rank
+    raise _FieldError("expected a non-negative integer, or the field in no line")
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,8 @@ def _ids_suffix(line: bytes) -> str:
         return ""
     ids = []
     for field in (QID, DOCNO):
-        try:
+        with suppress(_FieldError):
             ids.append(f"{field.name} {abbreviate(str(_field_value(record, field)))}")
-        except _FieldError:
-            continue
     return f" ({', '.join(ids)})" if ids else ""
 
 

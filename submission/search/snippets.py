@@ -10,9 +10,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from submission.text.index_terms import TermAnalyser
-from submission.text.normalisation import APOSTROPHES
+from submission.text.normalisation import APOSTROPHES, INVISIBLE_CHARACTERS, combining_characters
 from submission.text.passages import SENTENCE_END
-from submission.text.unicode import INVISIBLE_CHARACTERS, combining_characters
 
 MAX_WORDS = 60
 WORD = re.compile(r"\S+")

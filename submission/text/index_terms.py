@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Literal
 
-from submission.text.normalisation import APOSTROPHES, load_stop_words
-from submission.text.unicode import normalise_unicode
+from submission.text.normalisation import APOSTROPHES, load_stop_words, normalise_unicode
 
 Stemmer = Literal["porter", "none"]
 

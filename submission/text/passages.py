@@ -12,7 +12,7 @@ from typing import Any, Self
 from tokenizers import Tokenizer
 
 from submission.text.normalisation import remove_urls
-from submission.text.word_pieces import WordPieceReader, load_tokenizer
+from submission.text.tokenisers import WordPieceReader, load_tokenizer
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind, matching takes quadratic time
 WORD = re.compile(r"\S+\s*")

@@ -201,7 +201,7 @@ DEPENDENCIES = {  # modules that cache results, with modules on which they depen
         "submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py",
     },
     "submission.retrieval.term_index": {
-        "submission/text/index_terms.py", "submission/text/unicode.py", "submission/retrieval/sparse_matrix.py",
+        "submission/text/index_terms.py", "submission/text/normalisation.py", "submission/retrieval/sparse_matrix.py",
     },
     "submission.inference.ranker_checkpoint": {"submission/inference/checkpoint_io.py", "submission/text/vocabulary.py"},
     "submission.inference.enrichment": {"submission/inference/device.py", "submission/inference/checkpoint_io.py"},

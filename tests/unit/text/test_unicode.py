@@ -14,12 +14,10 @@ from submission.inference.probe import PROBE_PAIRS, UNICODE_PROBE_PAIRS, run_pro
 from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.text.index_terms import TermAnalyser
-from submission.text.normalisation import normalise, tokenise_premise, tokenise_query
+from submission.text.normalisation import normalise, normalise_unicode, tokenise_premise, tokenise_query
 from submission.text.passages import PassageReader
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser
-from submission.text.unicode import normalise_unicode
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
-from submission.text.word_pieces import load_tokenizer
 from tests.conftest import write_tiny_ranker
 
 VARIANTS = {  # variant → normalised
