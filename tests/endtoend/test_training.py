@@ -160,7 +160,7 @@ def test_training_on_hard_negatives(
     assert main(["reproduce", train[1], *paths]) == 0
     assert "weights: identical" in capsys.readouterr().out
     assert main(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
-    assert_fails(3, "missing or trainee from other tables", *train)
+    assert_fails(3, "missing or built from other tables", *train)
 
 
 def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
