@@ -1,4 +1,4 @@
-"""Engine interface and local engine."""
+"""Interface of engines, and the local engine."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CPU = torch.device("cpu")
 class Engine(Protocol):
     """Workers that apply a function to inputs.
 
-    Results are bit-identical for every engine and worker count, because the work is partitioned beforehand.
+    Callers partition the work independently of the engine, so that results are bit-identical for any worker count.
     """
 
-    description: str  # for logs and metadata
+    description: str  # name and resources, for logs and metadata
     shares_cache: bool  # whether workers read and write the cache directory; otherwise the driver transfers inputs and results
 
     @property
@@ -33,14 +33,14 @@ class Engine(Protocol):
         """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of the function propagate.
 
         Args:
-            function: Pickled if another process runs it, with checkpoints as their paths.
+            function: Function of an input; pickled if another process runs it, with checkpoints as their paths.
             items: Numbered inputs, consumed lazily to bound memory.
             device: Device that one task occupies: a GPU, or a CPU core.
         """
 
 
 class LocalEngine(Engine):
-    """This process, one task after another."""
+    """An engine that runs one task after another in this process."""
 
     description, shares_cache = "local", False
 

@@ -1,4 +1,4 @@
-"""Choice of the engine."""
+"""Selection of the engine that --engine names."""
 
 from __future__ import annotations
 

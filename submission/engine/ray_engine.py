@@ -1,7 +1,7 @@
 """Engine on a Ray cluster.
 
-Ray handles resources, retries and lost nodes. Every node has the same code, checkpoints and Ray version at the same paths, for
-example from one image; only inputs and results are transferred.
+Ray manages resources, retries and lost nodes. All nodes need the same code, checkpoints and Ray version at the same paths, for
+example from one container image; only inputs and results are transferred.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from submission.paths import PROJECT_DIR
 from submission.signals import SIGNAL_EXIT_CODES, on_interrupt
 from submission.storage.code_fingerprint import program_fingerprint
 
-TASKS_PER_WORKER = 2  # queued per worker, so that no worker waits
+TASKS_PER_WORKER = 2  # tasks queued per worker, so that no worker waits
 CONNECT_TIMEOUT = 10.0  # seconds
-# Ray may assign another GPU to the worker later.
+# Each worker sees all GPUs, because Ray may assign it another one later.
 KEEP_ALL_GPUS_VISIBLE = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES": "1"}}
 
 
@@ -41,17 +41,17 @@ class RayEngine(Engine):
     """An engine on a Ray cluster; a worker is a CPU core with one thread, or a GPU."""
 
     def __init__(self, shares_cache: bool = False) -> None:
-        """Create the engine of a connected process."""
+        """Create an engine for the cluster that this process is connected to."""
         self.shares_cache = shares_cache
-        nodes, (cpus, self._gpus) = sum(node["Alive"] for node in ray.nodes()), map(_count_resources, ("CPU", "GPU"))
-        self.description = f"Ray {ray.__version__} ({nodes} nodes, {cpus} CPU cores, {self._gpus} GPUs)"
-        self._remote_function = ray.remote(max_calls=0)(
-            _run_on_worker
-        )  # keep workers and their checkpoints alive, also on GPUs
+        node_count, self._gpu_count = sum(node["Alive"] for node in ray.nodes()), _count_resources("GPU")
+        cpu_cores = _count_resources("CPU")
+        self.description = f"Ray {ray.__version__} ({node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs)"
+        # max_calls=0 keeps workers and their checkpoints alive, on GPUs too.
+        self._remote_function = ray.remote(max_calls=0)(_run_on_worker)
 
     @property
     def has_gpu(self) -> bool:
-        return self._gpus > 0
+        return self._gpu_count > 0
 
     def worker_count(self, device: torch.device) -> int:
         return max(1, _count_resources("GPU" if device.type == "cuda" else "CPU"))
@@ -61,7 +61,8 @@ class RayEngine(Engine):
     ) -> Iterator[tuple[int, Result]]:
         resources = {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
         remote = self._remote_function.options(num_cpus=1, **resources)
-        function_ref, fingerprint, pending = ray.put(pickle.dumps(function)), program_fingerprint(), iter(items)
+        function_ref, fingerprint = ray.put(pickle.dumps(function)), program_fingerprint()
+        pending = iter(items)
         running: dict[ray.ObjectRef[Result], int] = {}
         try:
             while True:
@@ -72,14 +73,14 @@ class RayEngine(Engine):
                     return
                 [ready], _ = ray.wait(list(running))
                 yield running.pop(ready), _get_result(ready)
-        finally:  # after a failure, or if the consumer stops
+        finally:  # cancel what is left after a failure, or if the consumer stops
             for ref in running:
                 ray.cancel(ref)
 
 
 @contextmanager
 def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngine]:
-    """Connect to a cluster of this machine at HOST:PORT, or start a local one (None) for the duration of the block.
+    """Connect to the cluster at HOST:PORT, which this machine belongs to, or start a local one (None) for the block.
 
     Raises:
         UsageError: If the cluster cannot be reached or Ray cannot be started.
@@ -90,7 +91,8 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
         stack.callback(ray.shutdown, wait_for_processes=True)
         try:
             if address:
-                _check_reachable(*address.split(":"))
+                host, port = address.split(":")
+                socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()  # Ray itself would wait for minutes
             with _preserve_signal_handlers(), chdir(PROJECT_DIR):  # workers import the code from here
                 ray.init(**init_args, configure_logging=False, log_to_driver=False)
         except (RayError, OSError, RuntimeError, ValueError) as error:
@@ -101,7 +103,7 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
 
 
 def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
-    """Return Ray's arguments for a temporary cluster on this machine."""
+    """Return the arguments of `ray.init` for a temporary cluster on this machine."""
     temp_dir = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
     stack.enter_context(on_interrupt(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -111,7 +113,7 @@ def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
 
 @contextmanager
 def _preserve_signal_handlers() -> Iterator[None]:
-    """Restore this process's signal handlers, which Ray replaces."""
+    """Restore this process's signal handlers, which Ray replaces, on leaving the block."""
     handlers = {signum: signal.getsignal(signum) for signum in SIGNAL_EXIT_CODES}
     try:
         yield
@@ -123,13 +125,8 @@ def _preserve_signal_handlers() -> Iterator[None]:
             signal.signal(signum, handler)
 
 
-def _check_reachable(host: str, port: str) -> None:
-    """Check that a server listens, or raise OSError; Ray itself would wait for minutes."""
-    socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT).close()
-
-
 def _count_resources(resource: str) -> int:
-    """Return the cluster's current amount of a resource."""
+    """Count the cluster's current units of a resource."""
     return int(ray.cluster_resources().get(resource, 0))
 
 
@@ -145,12 +142,12 @@ def _get_result(ready: ray.ObjectRef[Result]) -> Result:
 def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
     """Run a pickled function on a worker."""
     torch.set_num_threads(1)
-    gpus = ray.get_gpu_ids()
-    if gpus:
-        torch.cuda.set_device(gpu_index(gpus[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
+    gpu_ids = ray.get_gpu_ids()
+    if gpu_ids:
+        torch.cuda.set_device(gpu_index(gpu_ids[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
         if program_fingerprint() != fingerprint:
-            raise UsageError(f"{PROJECT_DIR}: code version differs from the driver's; install the same version on all nodes")
+            raise UsageError(f"{PROJECT_DIR}: code differs from the driver's; install the same version on all nodes")
         return _load_function(function)(item)
     except SubmissionError as error:
         raise type(error)(f"node {ray.util.get_node_ip_address()}: {error}") from None
@@ -163,5 +160,5 @@ def _load_function(function: bytes) -> Callable[[Any], Any]:
 
 
 def gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
-    """Return torch's index of the GPU that Ray assigned: its position among the visible ones."""
+    """Return the torch device index of the GPU that Ray assigned: its position among the visible GPUs."""
     return visible_devices.split(",").index(str(gpu_id)) if visible_devices else int(gpu_id)

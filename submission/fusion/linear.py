@@ -1,4 +1,4 @@
-"""Linear fusion: a weighted sum of member scores and document length, standardised per topic.
+"""Linear fusion: a weighted sum of the members' scores and the document length, standardised per topic.
 
 Checkpoint files: config.json (`LinearFusion`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -18,29 +18,31 @@ from msgspec import Meta
 from submission.fusion.z_scores import z_scores
 from submission.rankings import MAX_DEPTH
 
-LENGTH_FEATURE = "length"  # name of the length feature, reserved
-UPPER_BOUND = 1e9  # exclusive bound of all parameters
+LENGTH_FEATURE = "length"  # reserved as a member name
+UPPER_BOUND = 1e9  # exclusive bound on the absolute value of parameters
 BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
 
 
 class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A member: its checkpoints, pool depth and weight."""
+    """A system whose scores are a feature."""
 
     name: str
-    checkpoints: dict[str, str]  # fingerprints by name
-    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(name="best")  # top documents per topic; may be 0
+    checkpoints: dict[str, str]  # fingerprints by checkpoint name
+    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(
+        name="best"
+    )  # number of top documents per topic added to the pool
     weight: BoundedFloat
 
 
 class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Log document length in words: cap and weight."""
+    """The log document length in words."""
 
-    cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")
+    cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")  # maximum log length
     weight: BoundedFloat
 
 
 class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """score = intercept + Σ weight · standardised feature."""
+    """A linear model: score = intercept + Σ weight · standardised feature."""
 
     version: str  # version of the code that fitted it
     intercept: BoundedFloat
@@ -48,16 +50,20 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
     length: LengthFeature | None
 
     def __post_init__(self) -> None:
-        """Validate the features. Raises ValueError for duplicate names or if no member adds documents to the pool."""
+        """Validate the members.
+
+        Raises:
+            ValueError: If names are not unique, or no member adds documents to the pool.
+        """
         names = [member.name for member in self.members]
         if len({*names, LENGTH_FEATURE}) <= len(names):
             raise ValueError(f"members {', '.join(names)}: names must be unique and different from '{LENGTH_FEATURE}'")
         if not any(member.pool_depth for member in self.members):
-            raise ValueError("no member adds documents to the pool; set `best` above 0 for at least one")
+            raise ValueError("no member adds documents to the pool; set `best` to at least 1 for one of them")
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash all parameters and the members' checkpoints."""
+        """Return the hash of all parameters and of the members' checkpoints."""
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members, self.length), order="sorted")).hexdigest()
 
     @cached_property
@@ -68,16 +74,16 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 
     @property
     def feature_description(self) -> str:
-        """Describe the summed features."""
+        """Return a description of the summed features."""
         length = f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
         return f"the members' scores{length}"
 
     def formula(self) -> str:
-        """Return the formula as text; z: z-score over the topic's pool."""
+        """Return the formula as text, in which z is the z-score over the topic's pool."""
         return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 
     def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return each standardised feature's contribution (N,) to the scores."""
+        """Compute each standardised feature's contribution (N,) to the scores of documents."""
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
     def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -92,9 +98,10 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 
 
 def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Standardise features by mean and standard deviation over the topic's pool.
+    """Standardise features by their mean and standard deviation over the topic's pool.
 
-    Both tables are `qid docno` and one column per feature. Features are 0 if the pool is constant or empty.
+    Both tables contain `qid docno` and one column per feature. A feature is 0 if it is constant over the pool or the pool is
+    empty.
     """
     standardised = {name: np.zeros(len(features)) for name in features.columns if name not in ("qid", "docno")}
     rows, pool_rows = (frame.groupby("qid").indices for frame in (features, pool))

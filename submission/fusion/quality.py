@@ -1,4 +1,4 @@
-"""Re-ranking of a topic's top documents by standardised relevance and quality.
+"""Re-ranking of a topic's top documents by standardised relevance and argument quality.
 
 Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -14,11 +14,11 @@ import numpy as np
 
 from submission.fusion.z_scores import z_scores
 
-SCORE_GAP = 1.0  # score gap between the re-ranked documents and the rest
+SCORE_GAP = 1.0  # difference between the lowest re-ranked score and the next
 
 
 class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """score = z(relevance) + weight · z(quality)."""
+    """A weighted sum: score = z(relevance) + weight · z(quality)."""
 
     version: str  # version of the code that fitted it
     depth: Annotated[int, msgspec.Meta(ge=1, le=1000)] = msgspec.field(name="documents")  # number of re-ranked documents
@@ -26,7 +26,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash the parameters."""
+        """Return the hash of the parameters."""
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def formula(self) -> str:
@@ -34,13 +34,13 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a topic"
 
     def compute_contributions(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the contributions of relevance and quality to the top documents' scores, (n,) each."""
+        """Compute the contributions (n,) of relevance and quality to the scores of a topic's top documents."""
         return z_scores(relevance, relevance), self.weight * z_scores(quality, quality)
 
     def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
         """Score a topic's documents from relevance (N,), descending, and quality (n,) of the top documents only.
 
-        Documents below the top keep their score differences.
+        Documents below the top keep their order and score differences.
         """
         top, below = np.split(relevance, [len(quality)])
         scores = np.sum(self.compute_contributions(top, quality), axis=0)

@@ -14,28 +14,28 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-MEMBER_DEPTH = 100  # top documents per member and topic
+MEMBER_DEPTH = 100  # number of top documents per member and topic
 
 
 @dataclass(frozen=True)
 class RegressionMember:
-    """A member: its checkpoints, weight, and score range at fitting time."""
+    """A system whose scores are combined, with the score range at fitting time."""
 
     name: str
-    checkpoints: dict[str, str]  # fingerprints by name
+    checkpoints: dict[str, str]  # fingerprints by checkpoint name
     coefficient: float
     minimum: float
     maximum: float
 
     def min_max_scale(self, scores: np.ndarray) -> np.ndarray:
-        """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25); clip values outside it."""
+        """Scale scores to [0, 1] by the fitted range (Entezari 2020, eq. 3.25), clipping scores outside it."""
         width = self.maximum - self.minimum
         return np.clip((scores - self.minimum) / width, 0, 1) if width else np.zeros_like(scores)
 
 
 @dataclass(frozen=True)
 class RegressionEnsemble:
-    """score = intercept + Σ coefficient · min-max scaled score of a member."""
+    """A linear regression: score = intercept + Σ coefficient · min-max scaled score of a member."""
 
     version: str  # version of the code that fitted it
     intercept: float
@@ -43,22 +43,22 @@ class RegressionEnsemble:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash all parameters and the members' checkpoints."""
+        """Return the hash of all parameters and of the members' checkpoints."""
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
     def formula(self) -> str:
-        """Return the formula as text; minmax: scaled to [0, 1] by the fitted range."""
+        """Return the formula as text, in which minmax scales a score to [0, 1] by the fitted range."""
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Score documents (…) from each member's scores of the same shape."""
+        """Combine arrays of each member's scores, all of the same shape."""
         weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Score all documents in any member's ranking, `qid docno score` both.
+        """Score the union of the members' rankings, `qid docno score` each, as one such table.
 
-        A member contributes 0, its minimum, for documents that it does not rank.
+        A member's scaled score is 0, its minimum, for documents that it does not rank.
         """
         table = pd.DataFrame(columns=["qid", "docno"], dtype=object)
         for member in self.members:

@@ -1,3 +1,3 @@
-"""Inference: checkpoints, batching, device and precision."""
+"""Inference: checkpoints, batching, devices and precision."""
 
 from __future__ import annotations

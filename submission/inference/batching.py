@@ -14,19 +14,19 @@ from submission.models.padding import TokenIds, pad_arrays
 
 @dataclass(frozen=True)
 class PaddedTexts:
-    """Texts as token ids, padded once so that batches are slices: ids (N, L) int32, lengths (N,)."""
+    """Token ids (N, L) int32 of texts, padded once so that batches are row selections, and their lengths (N,)."""
 
     ids: Tensor
     lengths: Tensor
 
     @classmethod
     def from_ids(cls, texts: Sequence[TokenIds]) -> PaddedTexts:
-        """Pad the token ids of texts."""
+        """Create from the token ids of each text."""
         ids, mask = pad_arrays(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
     def select(self, rows: np.ndarray | Tensor) -> PaddedTexts:
-        """Copy rows, trimmed to the longest of them."""
+        """Return a copy of rows, trimmed to the longest of them."""
         rows = torch.as_tensor(rows)
         lengths = self.lengths[rows]
         return PaddedTexts(self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths)
@@ -51,7 +51,7 @@ class TokenisedPairs:
     def from_names(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
     ) -> TokenisedPairs:
-        """Build pairs from query and premise names and the token ids by name."""
+        """Create from pairs of query and premise names, and the token ids by name."""
         names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for names, ids in zip(names_by_side, (queries, premises), strict=True):
@@ -60,24 +60,30 @@ class TokenisedPairs:
         return cls(PaddedTexts.from_ids(list(queries.values())), PaddedTexts.from_ids(list(premises.values())), *rows)
 
     def get_premise_lengths(self) -> np.ndarray:
-        """Return the premise lengths (N,)."""
+        """Return the premise length of each pair, (N,)."""
         lengths: np.ndarray = self.premises.lengths.numpy()[self.premise_rows]
         return lengths
 
     def group_by_query(self) -> list[np.ndarray]:
-        """Return the pair numbers of each query."""
+        """Group the pair numbers by query."""
         order = np.argsort(self.query_rows, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.query_rows[order])) + 1) if len(order) else []
 
 
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
-    """Group row numbers into batches of similar length; deterministic, so that a resumed run uses the same batches."""
+    """Group row numbers into batches of at most `size` texts of similar length.
+
+    Deterministic, so that a resumed run uses the same batches.
+    """
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of similar length, longest first, of one row or at most `max_tokens` padded tokens."""
+    """Group row numbers into batches of similar length, longest first.
+
+    A batch has at most `max_tokens` tokens including padding, or a single row.
+    """
     order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
     while len(order):
         size = max(1, max_tokens // max(1, int(lengths[order[0]])))

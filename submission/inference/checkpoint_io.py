@@ -1,8 +1,8 @@
 """Network checkpoints: everything that inference needs, and a probe that verifies it.
 
-config.json         code version, network name, its Config, and fields of its kind
-model.safetensors   weights; embeddings and encoders in float16; without frozen encoder layers
-(tokeniser's file)  vocabulary.txt or tokenizer.json
+config.json         code version, name and Config of the network, and fields of the checkpoint format
+model.safetensors   weights without frozen encoder layers; embeddings and encoders in float16
+vocabulary.txt or tokenizer.json
 probe.json          edge-case inputs with expected outputs
 metrics.json        validation metrics
 provenance.json     training data and settings; hashes of the files above
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import msgspec
 import safetensors.torch
@@ -42,20 +42,11 @@ from submission.storage.checkpoint_directory import (
 )
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
-PROBE_TEXTS_CHANGED = "its probe texts differ from this version's; recreate the checkpoint"
-LOAD_ERRORS = (  # raised by intact files that do not fit this code
-    OSError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    ArithmeticError,
-    MemoryError,
-    RuntimeError,
-    UsageError,
+PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; recreate the checkpoint"
+LOAD_ERRORS = (  # raised for intact files that do not fit this code
+    OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
     safetensors.SafetensorError,
-)
-
+)  # fmt: skip
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
@@ -70,15 +61,15 @@ class EncoderReference(msgspec.Struct):
 
 
 class LoadedCheckpoint(Protocol):
-    """A loaded checkpoint."""
+    """Interface of loaded checkpoints."""
 
     @property
     def fingerprint(self) -> str:
-        """Return the hash of everything that affects its output."""
+        """Return the hash of everything that affects the checkpoint's output."""
 
 
 class ProbeEntry(Protocol):
-    """Input texts and the network's output for them."""
+    """Interface of probe entries: input texts and the network's output for them."""
 
     def check_reproduced(self, file: Path, recomputed: Any) -> None:
         """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
@@ -86,12 +77,12 @@ class ProbeEntry(Protocol):
 
 @dataclass(frozen=True)
 class CheckpointFormat(Generic[NetworkT, TokeniserT]):
-    """Properties that differ between kinds of checkpoints."""
+    """Properties that differ between ranker, enricher and language-model checkpoints."""
 
     name_key: str  # config.json key of the network's name
-    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # from a directory and its config; raises LOAD_ERRORS
+    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # from directory and config; raises LOAD_ERRORS
     run_probe: Callable[[NetworkT, TokeniserT], list[Any]]  # computes the probe entries
-    probe_type: type[ProbeEntry]  # their type
+    probe_type: type[ProbeEntry]  # type of the probe entries
     extra_config: Callable[[TokeniserT], dict[str, Any]]  # additional config.json fields
 
 
@@ -99,22 +90,28 @@ class CheckpointFormat(Generic[NetworkT, TokeniserT]):
 class NetworkCheckpoint(Generic[NetworkT, TokeniserT]):
     """A loaded checkpoint: network in evaluation mode, tokeniser, and fingerprint of everything that affects its output.
 
-    It is pickled as its path; the receiving process loads and verifies it once.
+    Pickled as its path; the receiving process loads and verifies the checkpoint once.
     """
+
+    checkpoint_format: ClassVar[CheckpointFormat[Any, Any]]
 
     network: NetworkT
     tokeniser: TokeniserT
     fingerprint: str
-    directory: Path | None = None  # absolute path that it was loaded from
+    directory: Path | None = None  # absolute path of the loaded checkpoint; None if it was not loaded from a directory
     precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Load a checkpoint and verify its probe. Raises CheckpointError."""
-        raise NotImplementedError
+        """Load a checkpoint and verify its probe.
+
+        Raises:
+            CheckpointError: If files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
+        """
+        return cls(*load_network(directory, cls.checkpoint_format), directory.absolute())
 
     def get_network(self, device: torch.device) -> NetworkT:
-        """Return the network on a device, in the precision for bulk inference."""
+        """Move the network to a device, set its precision for bulk inference, and return it."""
         return move_to_device(self.network, device, self.precision)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:
@@ -144,15 +141,16 @@ def load_network(
             raise ValueError(f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows")
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
             raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
-        stored = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=list[checkpoint_format.probe_type])  # type: ignore[name-defined]
-        recomputed = _run_probe(checkpoint_format, network, tokeniser)
+        probe_type: Any = list[checkpoint_format.probe_type]  # type: ignore[name-defined]
+        stored_probe = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=probe_type)
+        recomputed_probe = _run_probe(checkpoint_format, network, tokeniser)
     except LOAD_ERRORS as error:
         raise version_error(directory, error, version) from None
     require_hashes(directory, hashes, (tokeniser.file,))
-    if len(stored) != len(recomputed):
+    if len(stored_probe) != len(recomputed_probe):
         raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
-    for stored_entry, new_entry in zip(stored, recomputed, strict=True):
-        stored_entry.check_reproduced(directory / PROBE_FILE, new_entry)
+    for stored_entry, recomputed_entry in zip(stored_probe, recomputed_probe, strict=True):
+        stored_entry.check_reproduced(directory / PROBE_FILE, recomputed_entry)
     fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True)
     return network, tokeniser, hashlib.sha256(fingerprint_source.encode()).hexdigest()
 
@@ -167,13 +165,13 @@ def save_network(
     card: str,
     pretrained: PretrainedEncoder | None = None,
 ) -> None:
-    """Save a checkpoint directory atomically; an existing one is replaced once the new one is complete.
+    """Save a checkpoint directory atomically, replacing an existing one.
 
-    Rounds the network's weights to the stored precision, so that it computes what the checkpoint will. For a pretrained
-    encoder with frozen layers, stores its name, hash and the trained layers.
+    Also rounds the network's weights to the stored precision, so that it computes what the loaded checkpoint will. Of a
+    pretrained encoder with frozen layers, only name, hash and trained layers are stored.
 
     Raises:
-        OutputError: If it cannot be written; the existing one is unchanged.
+        OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
     half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
@@ -200,7 +198,7 @@ def save_network(
 
 
 def with_precision(checkpoint: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
-    """Return the checkpoint with another CPU precision for bulk inference; None means float32."""
+    """Return a copy of the checkpoint with a CPU precision for bulk inference; None means float32."""
     return replace(checkpoint, precision=precision)
 
 
@@ -212,15 +210,15 @@ def _load_in_worker(
     checkpoint = with_precision(checkpoint_class.load(directory), precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
-            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
-            "copy that one here"
+            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from that of the main process ({fingerprint[:12]}…); "
+            "copy its checkpoint to this path"
         )
     return checkpoint
 
 
 def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) -> NetworkT:
-    """Build a network from its Config. Raises TypeError, ValueError for unknown fields or impossible sizes."""
-    network_class.Config(**values)  # rejects unknown fields, which msgspec ignores
+    """Build a network from the values of its Config. Raises TypeError or ValueError if fields are unknown or invalid."""
+    network_class.Config(**values)  # rejects unknown fields, which msgspec would ignore
     return network_class(msgspec.convert(values, network_class.Config))
 
 
@@ -236,14 +234,18 @@ def _run_probe(
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:
-    """Load the frozen weights from the pretrained encoder if its hash still matches."""
+    """Load the weights that the checkpoint omits from its pretrained encoder.
+
+    Raises:
+        CheckpointError: If the encoder is missing or its hash differs.
+    """
     omitted = network.get_omitted_tensors()
     if not omitted or not pretrained:
         return {}
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: trained with the encoder {pretrained.name}, SHA-256 {pretrained.sha256[:12]}…, but {encoder.folder} "
-            f"has {encoder.sha256[:12]}…; install the pinned version"
+            f"{directory}: trained with encoder {pretrained.name} (SHA-256 {pretrained.sha256[:12]}…), but {encoder.folder} has "
+            f"SHA-256 {encoder.sha256[:12]}…; install the pinned version"
         )
     return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted}

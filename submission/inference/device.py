@@ -1,6 +1,6 @@
-"""Device, precision and threads, and batches that fit into GPU memory.
+"""Selection of device, precision and thread count, and execution of batches within GPU memory.
 
-Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes always in float32.
+Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes are always float32.
 """
 
 from __future__ import annotations
@@ -23,19 +23,27 @@ log = logging.getLogger(__name__)
 
 N = TypeVar("N", bound=Network)
 T = TypeVar("T")
-# Tokens per batch: activations of this many stay in the CPU cache, of twice as many in bfloat16.
+# Tokens per batch. On a CPU, their activations fit into the cache; in bfloat16 twice as many do.
 MAX_TOKENS_CPU, MAX_TOKENS_CPU_BF16, MAX_TOKENS_GPU = 1024, 2048, 65536
 
 
 def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
-    """Return the device for auto (GPU if the engine has one), cpu or cuda. Raises UsageError for cuda without a GPU."""
+    """Return the device for `auto` (a GPU if the engine has one), `cpu` or `cuda`.
+
+    Raises:
+        UsageError: If `cuda` is requested and the engine has no GPU.
+    """
     if name == "cuda" and not engine.has_gpu:
         raise UsageError(f"--device cuda: no CUDA device in {engine.description}; use --device auto or cpu")
     return torch.device("cuda" if name != "cpu" and engine.has_gpu else "cpu")
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
-    """Return the CPU precision for float32 (None) or bfloat16. Raises UsageError if bfloat16 does not suit the device."""
+    """Return the CPU precision for `float32` (None) or `bfloat16`.
+
+    Raises:
+        UsageError: If `bfloat16` is requested for a GPU or a CPU without bfloat16 instructions.
+    """
     if name == "float32":
         return None
     if device.type == "cuda":
@@ -49,14 +57,14 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
 
 
 def move_to_device(network: N, device: torch.device, precision: torch.dtype | None) -> N:
-    """Move a network to a device and set its encoder's bulk precision: `precision` on a CPU, float16 on a GPU."""
+    """Move a network to a device and set its encoder's precision: `precision` on a CPU, float16 on a GPU."""
     network.to(device)
     network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
     return network
 
 
 def limit_threads() -> int:
-    """Limit torch to the processors available to this process, including a container's CPU limit; return the thread count."""
+    """Limit torch to the CPU cores available to this process or container, and return the thread count."""
     torch.set_num_threads(min(torch.get_num_threads(), cpu_count()))  # torch ignores the cgroup limit
     return torch.get_num_threads()
 
@@ -70,7 +78,7 @@ def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = N
 
 @contextmanager
 def single_thread() -> Iterator[int]:
-    """Run torch on one thread, so that results do not depend on the thread count; yield the previous count."""
+    """Run torch on one thread, so that results do not depend on the thread count; yield the original count."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -82,9 +90,10 @@ def single_thread() -> Iterator[int]:
 def map_batches(
     compute: Callable[[np.ndarray], T], batches: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
 ) -> list[T]:
-    """Apply `compute` to batches of rows without gradients, in order, splitting batches that exceed GPU memory.
+    """Return the results of `compute` for batches of row numbers, in order, without gradients.
 
-    On a CPU each thread computes whole batches, so that results do not depend on the thread count.
+    A batch that exceeds GPU memory is split, and `join` concatenates the results of its parts. On a CPU, each thread computes
+    whole batches, so that results do not depend on the thread count.
     """
 
     @torch.inference_mode()
@@ -99,13 +108,13 @@ def map_batches(
 
 
 def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:
-    """Compute rows, one value per row; if GPU memory runs out, compute both halves and join them."""
+    """Apply `compute` to row numbers; if GPU memory runs out, apply it to both halves and join the results."""
     try:
         return compute(rows)
     except torch.OutOfMemoryError:
         if len(rows) == 1:
             raise
     # Outside the except clause, because the error's traceback keeps its tensors alive.
-    log.warning("GPU out of memory for a batch of %d; computing it in halves", len(rows))
+    log.warning("GPU out of memory for a batch of size %d; splitting it in half", len(rows))
     torch.cuda.empty_cache()
     return join([compute_or_split(compute, half, join) for half in np.array_split(rows, 2)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,6 @@ from submission.inference.checkpoint_io import (
     EncoderReference,
     NetworkCheckpoint,
     build_from_config,
-    load_network,
 )
 from submission.inference.probe import PROBE_PAIRS, TOLERANCE
 from submission.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
@@ -26,7 +25,7 @@ PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
 
 class EnricherConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Content of config.json, without the version."""
+    """Fields of config.json, except the version."""
 
     enricher: str
     config: dict[str, Any]
@@ -40,31 +39,28 @@ class EnricherProbe(msgspec.Struct):
     passages: list[list[TokenAnnotation]]
 
     def check_reproduced(self, file: Path, recomputed: EnricherProbe) -> None:
-        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        """Compare this stored probe with a recomputed one.
+
+        Raises:
+            CheckpointError: If they differ.
+        """
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         stored, current = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))
         mismatch = next((pair for pair in zip_longest(stored, current) if None in pair or _differs(*pair)), None)
-        sizes, new_sizes = (list(map(len, probe.passages)) for probe in (self, recomputed))
-        if mismatch or sizes != new_sizes:
-            old, new = mismatch or (f"passages of {sizes} tokens", f"passages of {new_sizes} tokens")
+        stored_sizes, current_sizes = (list(map(len, probe.passages)) for probe in (self, recomputed))
+        if mismatch or stored_sizes != current_sizes:
+            expected, actual = mismatch or (f"passages of {stored_sizes} tokens", f"passages of {current_sizes} tokens")
             raise CheckpointError(
-                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {new}, but the checkpoint stores {old}; "
-                "the text processing or the network has changed: retrain it"
+                f"{file}: for {abbreviate(self.text, 40)!r} this code computes {actual}, but the checkpoint stores {expected}; "
+                "the text processing or the network has changed: retrain the enricher"
             )
 
 
 def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
+    """Return whether two annotations differ by more than the tolerance on weights."""
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
-
-
-class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
-    """A loaded checkpoint of an enricher."""
-
-    @classmethod
-    def load(cls, directory: Path) -> Self:
-        return cls(*load_network(directory, ENRICHER_FORMAT), directory.absolute())
 
 
 def _build(directory: Path, values: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
@@ -74,7 +70,7 @@ def _build(directory: Path, values: Any) -> tuple[Enricher[Any], PassageTokenise
 
 
 def _run_probe(enricher: Enricher[Any], tokeniser: PassageTokeniser[Any]) -> list[EnricherProbe]:
-    """Annotate each passage separately."""
+    """Annotate the passages of each probe text, one passage at a time."""
     return [EnricherProbe(text, [enricher.annotate([passage])[0] for passage in tokeniser.split(text)]) for text in PROBE_TEXTS]
 
 
@@ -83,6 +79,10 @@ ENRICHER_FORMAT: CheckpointFormat[Enricher[Any], PassageTokeniser[Any]] = Checkp
 )
 
 
-def load_enricher(directory: Path) -> EnricherCheckpoint:
-    """Load an enricher's checkpoint and verify its probe. Raises CheckpointError."""
-    return EnricherCheckpoint.load(directory)
+class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
+    """A loaded checkpoint of an enricher."""
+
+    checkpoint_format = ENRICHER_FORMAT
+
+
+load_enricher = EnricherCheckpoint.load

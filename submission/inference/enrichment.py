@@ -1,6 +1,6 @@
 """Enrichment of a whole collection in cached shards.
 
-part-*.msgpack  word frequencies of each document of a shard, in order
+part-*.msgpack  word frequencies of a shard's documents, in order
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from submission.storage.artifact_store import ArtifactStore
 log = logging.getLogger(__name__)
 
 SHARD_SIZE = 256  # documents
-# Documents by which time and size are estimated: one in SAMPLE_INTERVAL, at least MIN_SAMPLE_SIZE, at most a shard
+# Time and size are estimated from one in SAMPLE_INTERVAL documents, at least MIN_SAMPLE_SIZE and at most a shard.
 MIN_SAMPLE_SIZE, SAMPLE_INTERVAL = 16, 64
-LONG_MINUTES = 60  # warn on a CPU
+LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
 
 WordFrequencies = Mapping[str, int]
 
@@ -57,10 +57,7 @@ def enrich_collection(
 ) -> EnrichedCollection:
     """Enrich all documents in cached shards, after logging the expected time and size.
 
-    The store's key must cover all other arguments.
-
-    Raises:
-        OutputError: If the cache cannot be written.
+    `load_texts` loads the texts of documents by docno, in order. The store's key must cover all other arguments.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
@@ -68,47 +65,47 @@ def enrich_collection(
         return Shard(f"part-{start // SHARD_SIZE:06}.msgpack", len(shard), partial(load_texts, shard), can_load_remotely=True)
 
     shards, name = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)], checkpoint.network.get_name()
-    missing = sum(shard.unit_count for shard in shards if shard.file_name not in store)
-    if missing:
-        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing // SAMPLE_INTERVAL))
+    missing_count = sum(shard.unit_count for shard in shards if shard.file_name not in store)
+    if missing_count:
+        sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing_count // SAMPLE_INTERVAL))
         rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
         sample = load_texts([docnos[row] for row in rows])
         costs = run_one(engine, partial(measure_sample, checkpoint, device), sample, device)
-        seconds, size = (cost * missing / len(sample) for cost in costs)
+        seconds, size = (cost * missing_count / len(sample) for cost in costs)
         minutes = seconds / engine.worker_count(device) / 60
-        log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, missing, minutes, size / 1e6)
+        log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, missing_count, minutes, size / 1e6)
         if minutes > LONG_MINUTES and device.type == "cpu":
-            log.warning("%s: this will take long on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption", name)
+            log.warning("%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption", name)
     read_shard = compute_shards(partial(encode_shard, checkpoint, device), shards, store, engine, device, name, "documents")
     return EnrichedCollection(len(docnos), lambda index: msgspec.msgpack.decode(read_shard(index), type=list[dict[str, int]]))
 
 
 def encode_shard(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:
-    """Encode the word frequencies of texts."""
+    """Enrich texts and encode their word frequencies."""
     return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
 
 
 def measure_sample(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> tuple[float, int]:
-    """Measure the seconds and bytes that texts take."""
+    """Return the seconds and bytes that enriching texts takes."""
     start = time.monotonic()
     size = len(encode_shard(checkpoint, device, texts))
     return time.monotonic() - start, size
 
 
 def enrich_separately(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> list[WordFrequencies]:
-    """Enrich each text separately."""
+    """Compute the word frequencies of texts, one text at a time."""
     return [enrich_texts([text], checkpoint, device)[0] for text in texts]
 
 
 def enrich_texts(texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device) -> list[WordFrequencies]:
-    """Enrich texts in one batch."""
+    """Compute the word frequencies of texts, with their passages batched together."""
     return [checkpoint.network.compute_term_frequencies(passages) for passages in annotate_texts(texts, checkpoint, device)]
 
 
 def annotate_texts(
     texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
 ) -> list[list[list[TokenAnnotation]]]:
-    """Annotate the passages of texts, longest first, so that GPU memory is allocated once."""
+    """Annotate the passages of each text; the longest are computed first, so that GPU memory is allocated once."""
     enricher = checkpoint.get_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))
@@ -119,11 +116,9 @@ def annotate_texts(
     max_tokens = max(get_max_batch_tokens(device, checkpoint.precision), enricher.min_batch_tokens)
     batches = batch_by_tokens([len(passage) for passage in passages], max_tokens)
     annotations: dict[int, list[TokenAnnotation]] = {}
-    for rows, batch in zip(batches, map_batches(compute, batches, device, _concatenate), strict=True):
+    for rows, batch in zip(
+        batches, map_batches(compute, batches, device, lambda halves: [*chain.from_iterable(halves)]), strict=True
+    ):
         annotations |= zip(rows.tolist(), batch, strict=True)
     in_order = iter([annotations[row] for row in range(len(passages))])
     return [list(islice(in_order, len(text_passages))) for text_passages in passages_by_text]
-
-
-def _concatenate(batches: list[list[list[TokenAnnotation]]]) -> list[list[TokenAnnotation]]:
-    return list(chain.from_iterable(batches))

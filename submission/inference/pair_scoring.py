@@ -1,8 +1,8 @@
-"""Deterministic scoring of pairs in cached shards, with one strategy per kind of network."""
+"""Deterministic scoring of pairs in cached shards, with one strategy per class of ranker."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,15 +21,14 @@ from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 from submission.text.tokenisers import Tokeniser
 
-GPU_BATCH_SIZE = 512
-
+GPU_BATCH_SIZE = 512  # pairs or premises
 
 LoadedRanker = NetworkCheckpoint[Ranker, Tokeniser]
 
 
 @dataclass(frozen=True)
 class BatchedPairs:
-    """Pairs and their grouping into batches, as pair numbers."""
+    """Pairs and their batches, as arrays of pair numbers."""
 
     pairs: TokenisedPairs
     batches: list[np.ndarray]
@@ -40,7 +39,7 @@ class BatchedPairs:
         return np.concatenate(self.batches)
 
     def split(self, min_size: int) -> list[BatchedPairs]:
-        """Split between batches into shards of at least `min_size` pairs, except the last."""
+        """Split into shards of whole batches with at least `min_size` pairs each, except the last."""
         shards: list[BatchedPairs] = []
         for rows in self.batches:
             if not shards or sum(map(len, shards[-1].batches)) >= min_size:
@@ -49,11 +48,11 @@ class BatchedPairs:
         return shards
 
     def extract(self) -> BatchedPairs:
-        """Return a copy with only its own premises, to be sent to another process."""
+        """Return a copy without the premises of other shards, to be sent to another process."""
         rows, pairs = self.pair_order, self.pairs
         premises, premise_rows = np.unique(pairs.premise_rows[rows], return_inverse=True)
-        copy = TokenisedPairs(pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows)
-        return BatchedPairs(copy, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
+        shard = TokenisedPairs(pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows)
+        return BatchedPairs(shard, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
 
     def restore_order(self, outputs: np.ndarray) -> np.ndarray:
         """Reorder outputs (N, …) from batch order to pair order."""
@@ -61,12 +60,12 @@ class BatchedPairs:
 
 
 class PairScorer:
-    """Scorer of pairs, each independently of the others."""
+    """A scorer that scores each pair independently of the others."""
 
     unit = "pairs"
 
     def __init__(self, ranker: Ranker, queries: PaddedTexts, device: torch.device) -> None:
-        """Create a scorer; the ranker is in evaluation mode, on the device."""
+        """Create a scorer for a ranker that is in evaluation mode and on the device."""
         self._ranker, self._device = ranker, device
 
     @classmethod
@@ -89,7 +88,7 @@ class PairScorer:
 
 
 class TopicScorer(PairScorer):
-    """Scorer that shares query computations; each batch has one topic."""
+    """A scorer that computes each query's part once; each batch has one topic."""
 
     def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
         super().__init__(ranker, queries, device)
@@ -106,7 +105,10 @@ class TopicScorer(PairScorer):
 
 
 class SiameseScorer(PairScorer):
-    """Scorer that encodes each distinct premise once for all topics; outputs are vectors (premises, V) in premise order."""
+    """A scorer that encodes each distinct premise once for all topics.
+
+    `compute` returns the vectors (premises, V) instead of scores.
+    """
 
     unit = "premises"
     _ranker: SiameseRanker
@@ -121,7 +123,7 @@ class SiameseScorer(PairScorer):
 
     @torch.inference_mode()
     def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
-        """Score pairs (N,) float32 from the vectors of their distinct premises."""
+        """Score pairs (N,) float32 from the vectors of their distinct premises, in premise order."""
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with single_thread():
@@ -134,32 +136,45 @@ class SiameseScorer(PairScorer):
 
 def score_documents(
     pairs: pd.DataFrame,
-    tokens: TokenSource,
+    token_source: TokenSource,
     checkpoint: LoadedRanker,
     device: torch.device,
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Score pairs `qid docno` → (N,) float32, in shards; the store's key must cover all other arguments.
+    """Score pairs `qid docno` → (N,) float32 with an engine, in cached shards, so that an interrupted execution can resume.
+
+    The store's key must cover all other arguments.
 
     Raises:
         CheckpointError: If a score is not finite.
-        OutputError: If the cache cannot be written.
     """
-    queries = tokens.get_query_ids(checkpoint.tokeniser)
-    premises = tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])
+    queries = token_source.get_query_ids(checkpoint.tokeniser)
+    premises = token_source.get_premise_ids(checkpoint.tokeniser, pairs["docno"])
     tokenised = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
-    scores = score_in_shards(checkpoint, tokenised, device, store, engine)
+    if pairs.empty:
+        return np.empty(0, dtype=np.float32)
+    ranker, remote = checkpoint.network, RemoteScorer(checkpoint, tokenised.queries, device)
+    batched = _make_batches(ranker, tokenised, device)
+    # Longest texts first, so that the last shards are short and workers finish together.
+    longest_first = list(enumerate(batched.split(ranker.shard_size)))[::-1]
+    shards = [Shard(f"part-{index:05}.npy", len(part.pair_order), part.extract) for index, part in longest_first]
+    read_shard = compute_shards(remote.compute, shards, store, engine, device, ranker.get_name(), _choose_scorer(ranker).unit)
+    outputs = [array_from_npy(read_shard(index)) for index in range(len(shards))]
+    scores = batched.restore_order(np.concatenate(outputs[::-1]))
+    if isinstance(ranker, SiameseRanker):
+        without_texts = replace(tokenised, premises=PaddedTexts.from_ids([]))
+        scores = run_one(engine, remote.score_vectors, (without_texts, scores), device)
     non_finite = pairs[~np.isfinite(scores)]
     if len(non_finite):
         qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
-        name = checkpoint.network.get_name()
-        raise CheckpointError(f"{name}: score of document {docno} for topic {qid} is not finite; retrain the network")
+        name = ranker.get_name()
+        raise CheckpointError(f"{name}: the score of document {docno} for topic {qid} is not finite; retrain the ranker")
     return scores
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
-    """Score pairs (N,) float32 in this process, without a cache; the ranker is in evaluation mode, on the device."""
+    """Score pairs (N,) float32 in this process without a cache, with a ranker in evaluation mode on the device."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
     batched = _make_batches(ranker, pairs, device)
@@ -168,35 +183,16 @@ def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> 
     return scorer.score_vectors(pairs, outputs) if isinstance(scorer, SiameseScorer) else outputs
 
 
-def score_in_shards(
-    checkpoint: LoadedRanker, pairs: TokenisedPairs, device: torch.device, store: ArtifactStore, engine: Engine
-) -> np.ndarray:
-    """Score pairs with an engine in cached shards, so that an interrupted execution resumes."""
-    if not len(pairs.query_rows):
-        return np.empty(0, dtype=np.float32)
-    ranker, remote = checkpoint.network, RemoteScorer(checkpoint, pairs.queries, device)
-    batched = _make_batches(ranker, pairs, device)
-    shards = list(enumerate(batched.split(ranker.shard_size)))
-    # Longest texts first, so that no worker finishes late.
-    tasks = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in shards[::-1]]
-    read_shard = compute_shards(remote.compute, tasks, store, engine, device, ranker.get_name(), _choose_scorer(ranker).unit)
-    outputs = batched.restore_order(np.concatenate([array_from_npy(read_shard(index)) for index in range(len(tasks))][::-1]))
-    if not isinstance(ranker, SiameseRanker):
-        return outputs
-    pairs_without_texts = TokenisedPairs(pairs.queries, PaddedTexts.from_ids([]), pairs.query_rows, pairs.premise_rows)
-    return run_one(engine, remote.score_vectors, (pairs_without_texts, outputs), device)
-
-
 @dataclass(frozen=True)
 class RemoteScorer:
-    """A scorer that is created in the process that runs it; can be pickled."""
+    """A picklable scorer, created from the checkpoint in the process that uses it."""
 
     checkpoint: LoadedRanker
     queries: PaddedTexts
     device: torch.device
 
     def compute(self, batched: BatchedPairs) -> bytes:
-        """Compute a shard's outputs as .npy bytes."""
+        """Compute a shard's outputs in batch order, as the bytes of a .npy file."""
         return npy_bytes(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:

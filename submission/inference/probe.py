@@ -1,4 +1,4 @@
-"""Probe of ranker checkpoints: edge-case texts with the ids and scores that a loaded checkpoint must reproduce."""
+"""Probe of ranker checkpoints: edge-case texts with the token ids and scores that a loaded checkpoint must reproduce."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
 
-TOLERANCE = 1e-4  # on scores, relative above 1; differences between machines are smaller
+TOLERANCE = 1e-4  # absolute for scores up to 1, relative above; differences between machines are smaller
 
 PROBE_PAIRS = (
     ("Should teachers get tenure?", "Teachers, who work hard, should get tenure: it protects them."),
@@ -24,7 +24,7 @@ PROBE_PAIRS = (
     ("École 東京 😀 naïve", "L’école de 東京 est ouverte 😀😀 — naïve… 12345678901234567890123456789012345678901234567890"),
     ("long " * 50, "gun control saves lives and guns " * 100),
 )
-UNICODE_PROBE_PAIRS = (  # decomposed letters, full width, a soft hyphen, a zero-width space
+UNICODE_PROBE_PAIRS = (  # decomposed and full-width letters, a soft hyphen, a zero-width space
     ("Is cafe\u0301 culture \uff5a\uff4f\uff4f\uff53?", "Teach\u00aders of E\u0301coles, zo\u200bos \uff01"),
 )
 
@@ -39,24 +39,28 @@ class RankerProbe(msgspec.Struct):
     score: float
 
     def check_reproduced(self, file: Path, recomputed: RankerProbe) -> None:
-        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        """Compare this stored probe with a recomputed one.
+
+        Raises:
+            CheckpointError: If they differ.
+        """
         if (self.query, self.premise) != (recomputed.query, recomputed.premise):
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
         if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
                 f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the "
-                f"checkpoint stores {self.describe()}; the text processing or the network has changed: retrain it"
+                f"checkpoint stores {self.describe()}; the text processing or the network has changed: retrain the ranker"
             )
 
     def describe(self) -> str:
-        """Describe ids (truncated) and score."""
+        """Describe the abbreviated token ids and the score."""
         query, premise = (abbreviate(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
         return f"ids [{query}], [{premise}] and score {self.score:.6g}"
 
 
 def run_probe(ranker: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
-    """Compute ids and score of each probe pair separately."""
+    """Compute the token ids and score of each probe pair, one pair at a time."""
     entries = []
     for query, premise in PROBE_PAIRS if tokeniser.text_rule == 1 else PROBE_PAIRS + UNICODE_PROBE_PAIRS:
         ids = tokeniser.encode_query(query), tokeniser.encode_premise(premise)

@@ -1,10 +1,13 @@
-"""Ranker checkpoints (see `checkpoint_io`); config.json adds text lengths and text rule, the probe holds pairs and scores."""
+"""Ranker checkpoints (see `checkpoint_io`).
+
+config.json also contains the maximum text lengths and the text rule; the probe consists of pairs with their scores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,7 +20,6 @@ from submission.inference.checkpoint_io import (
     EncoderReference,
     NetworkCheckpoint,
     build_from_config,
-    load_network,
 )
 from submission.inference.pair_scoring import score_pairs
 from submission.inference.probe import RankerProbe, run_probe
@@ -28,30 +30,13 @@ from submission.text.tokenisers import TOKENISERS, MaxLengths, Tokeniser
 
 
 class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Content of config.json, without the version."""
+    """Fields of config.json, except the version."""
 
     ranker: str
     config: dict[str, Any]
     lengths: MaxLengths
     text_rule: TextRule = 1
     pretrained: EncoderReference | None = None
-
-
-class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
-    """A loaded checkpoint of a ranker."""
-
-    @classmethod
-    def load(cls, directory: Path) -> Self:
-        return cls(*load_network(directory, RANKER_FORMAT), directory.absolute())
-
-    def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
-        """Score raw query-premise pairs (N,) float32.
-
-        >>> load_checkpoint(Path("checkpoints/knrm")).score([("Should zoos exist?", "Zoos keep animals in cages.")])
-        """
-        queries = {query: self.tokeniser.encode_query(query) for query, _ in pairs}
-        premises = {premise: self.tokeniser.encode_premise(premise) for _, premise in pairs}
-        return score_pairs(self.network.to(device), TokenisedPairs.from_names(pairs, queries, premises), device)
 
 
 def _build(directory: Path, values: Any) -> tuple[Ranker, Tokeniser]:
@@ -65,6 +50,19 @@ RANKER_FORMAT: CheckpointFormat[Ranker, Tokeniser] = CheckpointFormat(
 )
 
 
-def load_checkpoint(directory: Path) -> RankerCheckpoint:
-    """Load a ranker's checkpoint and verify its probe. Raises CheckpointError."""
-    return RankerCheckpoint.load(directory)
+class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
+    """A loaded checkpoint of a ranker."""
+
+    checkpoint_format = RANKER_FORMAT
+
+    def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
+        """Compute the scores (N,) float32 of pairs of raw query and premise.
+
+        >>> load_checkpoint(Path("checkpoints/knrm")).score([("Should zoos exist?", "Zoos keep animals in cages.")])
+        """
+        queries = {query: self.tokeniser.encode_query(query) for query, _ in pairs}
+        premises = {premise: self.tokeniser.encode_premise(premise) for _, premise in pairs}
+        return score_pairs(self.network.to(device), TokenisedPairs.from_names(pairs, queries, premises), device)
+
+
+load_checkpoint = RankerCheckpoint.load

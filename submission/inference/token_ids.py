@@ -1,4 +1,4 @@
-"""Token ids of topics and documents, computed once for all systems that tokenise alike."""
+"""Token ids of topics and documents, computed once for all systems with equivalent tokenisers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from submission.timing import Stopwatch
 
 
 class TokenSource(Protocol):
-    """A source of the token ids of topics and documents."""
+    """Interface of sources of token ids of topics and documents."""
 
     def get_query_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
         """Return the token ids of all topics by qid."""
@@ -24,10 +24,13 @@ class TokenSource(Protocol):
 
 
 class TokenCache(TokenSource):
-    """Token ids computed from texts; equivalent tokenisers share their tokens."""
+    """A cache of token ids computed from texts; equivalent tokenisers share tokens."""
 
     def __init__(self, topics: pd.DataFrame, load_premises: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
-        """Create from topics `qid query` and a function docnos → `docno premise`; timed as the stage "tokenisation"."""
+        """Create from topics `qid query` and a function that loads premises `docno premise` by docno.
+
+        The stopwatch measures the stage "tokenisation".
+        """
         self._queries = dict(zip(topics["qid"], topics["query"], strict=True))
         self._load_premises, self._stopwatch = load_premises, stopwatch
         self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
@@ -36,7 +39,7 @@ class TokenCache(TokenSource):
         return {qid: tokeniser.encode_query(query) for qid, query in self._queries.items()}
 
     def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        """Return the ids (L,) int32 of each premise."""
+        """Return the token ids (L,) int32 of premises by docno, in docno order."""
         with self._stopwatch.stage("tokenisation"):
             requested = set(docnos)
             tokens = self._tokens_by_tokeniser.setdefault(tokeniser.premise_key, {})

@@ -1,3 +1,3 @@
-"""Networks, and the layers that they share."""
+"""Networks and their shared layers."""
 
 from __future__ import annotations

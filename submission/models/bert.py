@@ -1,10 +1,10 @@
-"""BERT encoders: over pairs as [CLS] query [SEP] document [SEP], with long documents split into chunks, or over single texts.
+"""BERT encoders of single texts and of query-document pairs, whose long documents are split into chunks.
 
-MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019; input layout of the
-authors' code, but each pair is computed independently of its batch.
+MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019. Pairs are encoded as in
+the authors' code, but independently of their batch.
 
-Shapes: B pairs, R chunks of all pairs, L layers (embeddings and all blocks), Q query positions (at most 20), D document
-positions, T positions of a chunk with its query, E dimensions.
+Shapes: B pairs, R chunks of all pairs, L layers (embeddings and transformer layers), Q query positions (at most 20),
+D document positions, S document positions of a chunk, T positions of an encoder input, E dimensions.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.network import Network
 from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
-PADDING_BLOCK = 32  # positions; half-precision attention on a CPU is up to twice as fast over multiples of it
+PADDING_BLOCK = 32  # on a CPU, half-precision attention is up to twice as fast if the length is a multiple of this
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
 
 
 class EncodedPairs:
-    """The encoder's output for pairs; each view is computed on access."""
+    """Encoder output for pairs; each property is computed on access."""
 
     def __init__(self, layers: tuple[Tensor, ...], chunks: DocumentChunks, query_length: int, document_length: int) -> None:
-        """Create from the vectors of L layers, (R, T, E) each."""
+        """Create from the hidden states (R, T, E) of each layer."""
         self._layers, self._chunks = layers, chunks
         self._query_length, self._document_length = query_length, document_length
 
@@ -42,21 +42,21 @@ class EncodedPairs:
 
     @property
     def query(self) -> Tensor:
-        """Return the query vectors (B, L, Q, E) of the first chunk; undefined past a query's end."""
+        """Return the query vectors (B, L, Q, E) of the first chunk; undefined at padding positions."""
         vectors = [layer[self._chunks.first_row, 1 : 1 + self._query_length] for layer in self._layers]
         return _to_float32(torch.stack(vectors, dim=1))
 
     @property
     def document(self) -> Tensor:
-        """Return the document vectors (B, L, D, E) of all chunks; undefined past a document's end."""
+        """Return the document vectors (B, L, D, E) of all chunks; undefined at padding positions."""
         rows, columns = self._chunks.locate(self._document_length)
         return _to_float32(torch.stack([layer[rows, columns + self._query_length + 2] for layer in self._layers], dim=1))
 
 
 class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
-    """A last layer that computes only [CLS]: keys and values for all positions, everything else for [CLS].
+    """A last transformer layer whose output is computed only for [CLS], from the keys and values of all positions.
 
-    In training it runs as a full layer by default, so that dropout is drawn as in one.
+    In training, the full layer runs by default, so that the same dropout masks are drawn.
     """
 
     full_in_training = True
@@ -80,14 +80,14 @@ class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
 
 
 class Encoder(nn.Module):
-    """BERT with optionally frozen lower layers and a compute precision.
+    """BERT with optionally frozen lower layers, in full or half precision.
 
-    For inference, weights are rounded once and everything runs in half precision. In training, weights stay in full
-    precision and autocast rounds them per batch.
+    For half-precision inference, a rounded copy of the weights is used. In training, weights stay in full precision, and
+    autocast rounds them in each batch.
     """
 
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
-        """Create the encoder; `cls_only`: only [CLS] of the last layer is used."""
+        """Create the encoder; with `cls_only`, the last layer outputs only [CLS]."""
         super().__init__()
         self.special_ids = config.cls, config.sep
         self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
@@ -102,25 +102,25 @@ class Encoder(nn.Module):
 
     @property
     def precision(self) -> torch.dtype | None:
-        """Return the precision that weights are rounded to, or None."""
+        """Return the half precision in use; None if weights are not rounded."""
         return self._rounded[0].dtype if self._rounded else None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
-        """Round a copy of the current weights to half precision, or use the originals (None); disables autocast."""
+        """Use a copy of the current weights rounded to half precision, or the original weights (None), without autocast."""
         self.autocast_dtype = None
         if precision != self.precision:
             rounded = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
             self._rounded = [bert.to(precision) for bert in rounded]  # type: ignore[arg-type]
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode, with dropout in trained layers only; in frozen ones it would only cost time."""
+        """Set training mode, in which frozen layers still run without dropout, to save time."""
         super().train(mode)
         for module in self.frozen_modules:
             module.eval()
         return self
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
-        """Compute the hidden states (R, T, E) of the embeddings and all layers."""
+        """Compute the hidden states (R, T, E) of the embeddings and of each transformer layer."""
         if self._rounded:
             length = inputs["input_ids"].shape[1]
             padded = self._rounded[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
@@ -132,10 +132,10 @@ class Encoder(nn.Module):
 
 
 class TextEncoder(Encoder):
-    """BERT over single texts, [CLS] text [SEP]; longer texts are truncated."""
+    """An encoder of single texts as [CLS] text [SEP]; texts that exceed BERT's positions are truncated."""
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode texts, ids and mask (B, L): hidden states (B, T, E) float32 and mask (B, T) of text and special tokens."""
+        """Encode texts, ids and mask (B, L); return vectors (B, T, E) float32 and mask (B, T), including [CLS] and [SEP]."""
         max_length = self.bert.config.max_position_embeddings - 2
         ids, mask = ids[:, :max_length], mask[:, :max_length]
         cls, sep = self.special_ids
@@ -148,10 +148,10 @@ class TextEncoder(Encoder):
 
 
 class PairEncoder(Encoder):
-    """BERT over query-document pairs."""
+    """An encoder of query-document pairs as [CLS] query [SEP] chunk [SEP]."""
 
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
-        """Create the encoder and its chunk length."""
+        """Create the encoder; arguments as for `Encoder`."""
         super().__init__(config, cls_only)
         self.chunk_length = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions per chunk
 
@@ -162,9 +162,9 @@ class PairEncoder(Encoder):
         return EncodedPairs(layers, chunks, query.shape[1], document.shape[1])
 
     def _build_inputs(self, query: Tensor, query_mask: Tensor, document: Tensor, chunks: DocumentChunks) -> dict[str, Tensor]:
-        """Build rows [CLS] query [SEP] chunk [SEP]; the last [SEP] follows the chunk's last token.
+        """Build the inputs [CLS] query [SEP] chunk [SEP] of BERT; the last [SEP] follows the chunk's last token.
 
-        Query columns may be fewer than 20; document position ids are always those after 20 query positions.
+        Document tokens have the same position ids for all queries: those after a query of 20 word pieces.
         """
         document_start = query.shape[1] + 2
         position, is_token = chunks.get_positions()
@@ -185,14 +185,14 @@ class PairEncoder(Encoder):
 
 
 class BERTNetwork(Network):
-    """A network over a BERT encoder; frozen layers are stored in the encoder's folder, not in checkpoints."""
+    """A network over a BERT encoder, whose frozen layers are loaded from the pretrained encoder's folder."""
 
     half_precision_prefixes = ("encoder.",)
-    has_pooler: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], initialised from the encoder's
+    has_pooler: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], initialised from the pretrained encoder
     encoder: Encoder
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:
-        """Set the encoder's precision; its vectors are converted back to float32."""
+        """Set the encoder's precision; its output is always converted to float32."""
         self.encoder.set_precision(precision)
 
     def get_vocabulary_size(self) -> int:
@@ -209,7 +209,7 @@ class BERTRanker(BERTNetwork, Ranker):
 
     token_unit = "pieces"
     cpu_batch_size, shard_size = 32, 512
-    cls_only: ClassVar[bool] = False  # whether only [CLS] of the last layer is used
+    cls_only: ClassVar[bool] = False  # whether it reads only the last layer's [CLS]
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -227,7 +227,7 @@ class CLSRanker(BERTRanker):
     linear: nn.Linear
 
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the vectors (B, E) that the linear layer reads."""
+        """Compute the vectors (B, E) that are the linear layer's input."""
         encoded: EncodedPairs = self.encoder(query, query_mask, document, document_mask)
         return encoded.cls[:, -1]
 
@@ -243,17 +243,17 @@ class CLSRanker(BERTRanker):
 
 
 class DocumentChunks:
-    """Split of documents into P = ceil(length / max_size) chunks, at least one, of ceil(length / P) positions."""
+    """A division of documents into n = ceil(length / max_size) chunks, at least one, of ceil(length / n) positions."""
 
     def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
         self.count = (-(-lengths // max_size)).clamp(min=1)  # (B,)
         self.chunk_size = -(-lengths // self.count)  # (B,)
-        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of a pair's first chunk
-        self.pair = torch.repeat_interleave(self.count)  # (R,) pair of each chunk
+        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of each pair's first chunk
+        self.pair = torch.repeat_interleave(self.count)  # (R,) pair number of each chunk
 
     def get_positions(self) -> tuple[Tensor, Tensor]:
-        """Return the document position at each chunk position, and whether it holds a token, (R, S) each."""
+        """Return the document position of each chunk position, (R, S), and the mask (R, S) of positions with tokens."""
         column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
         size = self.chunk_size[self.pair].unsqueeze(1)
         chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
@@ -261,14 +261,14 @@ class DocumentChunks:
         return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return row and column (B, D) of each document position; positions past the end map to the last token."""
+        """Return chunk row and column of each document position, (B, D) each; padding positions map to the last token."""
         last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
         position = torch.arange(width, device=self.pair.device).minimum(last)
         size = self.chunk_size.clamp(min=1).unsqueeze(1)
         return self.first_row.unsqueeze(1) + position // size, position % size
 
     def average(self, rows: Tensor) -> Tensor:
-        """Average (R, …) over each pair's chunks → (B, …), in a fixed order for reproducible sums."""
+        """Average values (R, …) of chunks over each pair → (B, …), in a fixed order, so that sums are reproducible."""
         total = rows[self.first_row]
         for chunk in range(1, int(self.count.max())):
             pairs = (self.count > chunk).nonzero().squeeze(1)
@@ -277,7 +277,7 @@ class DocumentChunks:
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad rows to whole blocks of masked positions; short rows stay unpadded, because they would grow too much."""
+    """Pad inputs with masked positions to whole blocks, except short inputs, which would grow too much."""
     ids = inputs["input_ids"]
     padding = -ids.shape[1] % PADDING_BLOCK
     if not padding or ids.shape[1] < 2 * PADDING_BLOCK:

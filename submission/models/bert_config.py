@@ -1,11 +1,11 @@
-"""BERT configuration, in a separate module because importing transformers takes seconds."""
+"""Configuration of BERT encoders, in its own module because importing transformers takes seconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-QUERY_LENGTH = 20  # query positions; shorter queries leave some empty
+QUERY_LENGTH = 20  # maximum word pieces per query
 
 BERT_FIELDS = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
@@ -15,9 +15,9 @@ BERT_FIELDS = (
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Configuration of a BERT encoder: its own (BERT_FIELDS), special token ids, frozen layers."""
+    """Configuration of a BERT encoder."""
 
-    bert: dict[str, Any]
-    cls: int = 101
-    sep: int = 102
+    bert: dict[str, Any]  # values of BERT_FIELDS
+    cls: int = 101  # token id of [CLS]
+    sep: int = 102  # token id of [SEP]
     frozen: int = -1  # number of frozen lower layers, embeddings included; -1: none

@@ -3,7 +3,7 @@
 Lafferty, McCallum, Pereira: Conditional Random Fields. ICML 2001. Lample et al.: Neural Architectures for Named Entity
 Recognition. NAACL 2016.
 
-State 0 is padding, states from 1 are tags, the last is the start. The score of tags y with emissions e and transitions
+State 0 is padding, the last state is the start, and the others are tags. The score of tags y with emissions e and transitions
 T[to, from] is Σ_t e_t[y_t] + T[y_t, y_{t-1}], with y_0 the start; there is no end state.
 
 Shapes: B sequences, L tokens, S states. A sequence has at least one token; masked positions contribute nothing.
@@ -15,20 +15,20 @@ import torch
 from torch import Tensor, nn
 
 PADDING_STATE = 0
-FORBIDDEN_SCORE = -9999.0  # finite, but far below any attainable gain
+FORBIDDEN_SCORE = -9999.0  # finite, but too low for any best path
 
 
 class CRF(nn.Module):
-    """Transition scores, with likelihood and Viterbi decoding."""
+    """Transition scores of a linear-chain CRF, with likelihood and Viterbi decoding."""
 
-    def __init__(self, tags: int) -> None:
-        """Create transitions for `tags` tags; none lead to the start, or to or from padding."""
+    def __init__(self, tag_count: int) -> None:
+        """Create transitions between `tag_count` tags; transitions to the start and to or from padding are forbidden."""
         super().__init__()
-        self.start = tags + 1
-        transitions = torch.empty(tags + 2, tags + 2).normal_(-1, 0.1)
+        self.start = tag_count + 1
+        transitions = torch.empty(tag_count + 2, tag_count + 2).normal_(-1, 0.1)
         transitions[self.start] = transitions[PADDING_STATE] = transitions[:, PADDING_STATE] = FORBIDDEN_SCORE
         transitions[PADDING_STATE, PADDING_STATE] = 0
-        self.transitions = nn.Parameter(transitions)  # (S, S), to and from
+        self.transitions = nn.Parameter(transitions)  # (S, S), to × from
 
     @torch.no_grad()
     def forbid_unseen_transitions(self, tags: Tensor) -> None:
@@ -47,8 +47,8 @@ class CRF(nn.Module):
         return ((emitted + self.transitions[tags, self._get_previous_tags(tags)]) * mask).sum(1)
 
     def compute_log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Compute log Z (B,) with the forward algorithm, one token of all sequences at a time."""
-        total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), over all paths ending in a state
+        """Compute log Z (B,) with the forward algorithm."""
+        total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), log-sum over the paths that end in each state
         for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
             extended = emission + torch.logsumexp(total[:, None] + self.transitions, dim=2)
             total = torch.where(active[:, None], extended, total)
@@ -56,14 +56,14 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Return the best tags (B, L) int64 by Viterbi decoding; padding outside the mask."""
-        score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), best path ending in a state
+        """Find the best tags (B, L) int64 by Viterbi decoding; masked positions get the padding state."""
+        score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), score of the best path that ends in each state
         identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
         back_pointers = []
         for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
             extended, back_pointer = (score[:, None] + self.transitions).max(dim=2)
             score = torch.where(active[:, None], extended + emission, score)
-            back_pointers.append(torch.where(active[:, None], back_pointer, identity))  # (B, S), previous state of each
+            back_pointers.append(torch.where(active[:, None], back_pointer, identity))  # (B, S), best previous state
         state = score.argmax(1, keepdim=True)
         states = [state]
         for back_pointer in reversed(back_pointers):
@@ -72,5 +72,5 @@ class CRF(nn.Module):
         return torch.cat(states[::-1], dim=1).masked_fill(~mask, PADDING_STATE)
 
     def _get_previous_tags(self, tags: Tensor) -> Tensor:
-        """Return the tag before each token (B, L); the start for the first."""
+        """Return the previous tag of each token, (B, L); the start state for the first."""
         return torch.cat([torch.full_like(tags[:, :1], self.start), tags[:, :-1]], dim=1)

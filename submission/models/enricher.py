@@ -1,4 +1,4 @@
-"""Interface of enrichers, networks that label or weigh the tokens of passages."""
+"""Interface of enrichers: networks that label or weight the tokens of passages."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from submission.models.network import Network, StoredTokeniser
 class TokenAnnotation(NamedTuple):
     """A token of a passage with an enricher's weight or label."""
 
-    surface: str  # as looked up and indexed
+    surface: str  # normalised as for lookup and indexing
     start: int  # character offset in the passage
     end: int
     weight: float
-    label: str = ""  # tag; empty for weighting enrichers
+    label: str = ""  # tag; empty if the enricher only weights tokens
 
 
 class Passage(Protocol):
-    """A span of text that an enricher reads at once."""
+    """Interface of passages: spans of text that are an enricher's input."""
 
     @property
     def text(self) -> str: ...
@@ -35,36 +35,33 @@ P_co = TypeVar("P_co", bound=Passage, covariant=True)
 
 
 class PassageTokeniser(StoredTokeniser, Protocol[P_co]):
-    """A tokeniser that splits texts into passages."""
+    """Interface of tokenisers that split texts into passages."""
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load from a directory with its file and the enricher's Config. Raises OSError, ValueError."""
+        """Load from a checkpoint directory, for an enricher with this Config. Raises OSError or ValueError."""
 
     def split(self, text: str) -> Sequence[P_co]:
-        """Split a raw text into passages, in order; a text without words has none."""
+        """Split a raw text into passages, in order; a text without words has no passages."""
 
 
 class Enricher(Network, ABC, Generic[P]):
-    """A network that labels or weighs each token of a passage.
-
-    The output is independent of padding, batch composition and order.
-    """
+    """A network that labels or weights each token of a passage, independently of padding, batch composition and order."""
 
     tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
-    output_name: ClassVar[str]  # what the output is called
-    input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that it reads
-    component_types: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty for weighting enrichers
-    min_batch_tokens: ClassVar[int] = 0  # minimum tokens per batch
+    output_name: ClassVar[str]  # name of the output in explanations
+    input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that are its input
+    component_types: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty if it only weights tokens
+    min_batch_tokens: ClassVar[int] = 0  # lower bound on the maximum number of tokens per batch
 
     @abstractmethod
     def annotate(self, passages: Sequence[P]) -> list[list[TokenAnnotation]]:
-        """Annotate the tokens of a batch of passages, in order."""
+        """Annotate the tokens of each passage of a batch."""
 
-    def get_component_type(self, word: TokenAnnotation) -> str:
-        """Return the component that a token belongs to, or ""."""
+    def get_component_type(self, token: TokenAnnotation) -> str:
+        """Return the argument component that a token belongs to; "" if none."""
         return ""
 
     @abstractmethod
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
-        """Compute a text's index terms and frequencies (at least 1) from its annotated passages."""
+        """Compute the index terms of a text and their frequencies, at least 1, from its annotated passages."""

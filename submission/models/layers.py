@@ -1,4 +1,4 @@
-"""Shared layers: cosine similarity, kernel pooling, histograms, bidirectional encoding.
+"""Shared layers: cosine similarity, kernel pooling, matching histograms, bidirectional RNNs, convolution of distinct words.
 
 Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 """
@@ -14,24 +14,24 @@ from torch.nn import functional
 from submission.models.ranker import Contribution, find_top_positions
 from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
-VOCABULARY_BATCH = 512  # vocabulary rows per product; small batches stay in the CPU cache
+VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay in the CPU cache
 
 
 def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
-    """Return the mask (B, L) of known words; two unknown words must not match exactly."""
+    """Return the mask (B, L) of known words, so that two different unknown words do not match."""
     return mask & (ids != UNKNOWN_ID)
 
 
 def run_bidirectional(
     forward_rnn: nn.Module, backward_rnn: nn.Module, vectors: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run two batch-first RNNs over texts (B, L, E), one in each direction.
+    """Run a forward and a backward RNN, both batch-first, over texts (B, L, E).
 
-    The backward RNN reads each text reversed within its length, so that padding comes last for both. (Packed sequences are
-    equivalent, but their gradient is several times slower on a CPU.)
+    The backward RNN reads each text reversed within its length, so that padding comes last for both. Packed sequences
+    are equivalent, but their gradient is several times slower on a CPU.
 
     Returns:
-        forward states (B, L, H); backward states, last token first; positions (B, L) of the reversed order.
+        Forward states (B, L, H); backward states (B, L, H), last token first; the position (B, L) of each of the latter.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
     return forward_rnn(vectors)[0], backward_rnn(gather_positions(vectors, reversal))[0], reversal
@@ -42,34 +42,31 @@ def gather_positions(vectors: Tensor, positions: Tensor) -> Tensor:
     return vectors.gather(1, positions.unsqueeze(2).expand_as(vectors))
 
 
-def find_unique_tokens(ids: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Return the distinct token ids (T,), ascending from padding, and the index (B, L) of each token among them.
-
-    `rows` is the size of the embedding table.
-    """
-    is_present = torch.zeros(rows, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
+def find_unique_tokens(ids: Tensor, vocabulary_size: int) -> tuple[Tensor, Tensor]:
+    """Return the distinct token ids (T,), ascending and including padding, and the index (B, L) of each token among them."""
+    is_present = torch.zeros(vocabulary_size, dtype=torch.bool, device=ids.device).index_fill_(0, ids.flatten(), True)
     is_present[PADDING_ID] = True
     index_by_id = is_present.cumsum(0) - 1
     index = index_by_id.index_select(0, ids.flatten()).reshape(ids.shape)  # several times faster than index_by_id[ids]
     return is_present.nonzero().squeeze(1), index
 
 
-def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, size: int) -> Iterator[Tensor]:
-    """Convolve texts without bias, computing each distinct word's product with each window position once.
+def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Convolve texts without bias, multiplying each distinct word by the weights only once.
 
     Args:
-        vectors: (T, E), distinct words.
+        vectors: (T, E), vectors of the distinct words.
         index: (B, L), index of each token among them.
-        weight: (C, E, h), convolution weights.
-        size: texts per batch; small batches stay in the CPU cache.
+        weight: (C, E, h), convolution weights of C channels and windows of h words.
+        batch_size: Number of texts per batch; small batches stay in the CPU cache.
 
     Yields:
-        (b, L - h + 1, C) per batch.
+        Outputs (b, L - h + 1, C) of each batch.
     """
     window = weight.shape[2]
     products = torch.cat([vectors @ weight[:, :, offset].t() for offset in range(window)])  # (h · T, C)
     offsets = torch.arange(window, device=index.device) * len(vectors)
-    for batch in torch.split(index, size):
+    for batch in torch.split(index, batch_size):
         rows = batch.unfold(1, window, 1) + offsets  # (b, W, h)
         yield functional.embedding_bag(rows.flatten(0, 1), products, mode="sum").reshape(*rows.shape[:2], -1)
 
@@ -81,14 +78,14 @@ def cosine(query: Tensor, document: Tensor) -> Tensor:
 
 
 class Kernels(nn.Module):
-    """RBF kernels: soft counts of document terms near given similarities to a query term (Xiong et al. 2017, eq. 4)."""
+    """RBF kernels, which count document terms whose similarity to a query term is near mu (Xiong et al. 2017, eq. 4)."""
 
     mus: Tensor
     sigmas: Tensor
 
     def __init__(self, mus: Sequence[float], sigmas: Sequence[float]) -> None:
         super().__init__()
-        # float64, so that converting the network to double keeps exact values; cast on use.
+        # float64, so that a network converted to double has exact values; cast on use.
         self.register_buffer("mus", torch.tensor(mus, dtype=torch.float64), persistent=False)
         self.register_buffer("sigmas", torch.tensor(sigmas, dtype=torch.float64), persistent=False)
 
@@ -97,16 +94,16 @@ class Kernels(nn.Module):
         return (self.evaluate(similarity) * document_mask[..., None, :, None]).sum(-2)
 
     def evaluate(self, similarity: Tensor) -> Tensor:
-        """Compute kernel values (…, K) of similarities (…)."""
+        """Compute the kernel values (…, K) of similarities (…)."""
         mus, factors = (buffer.to(similarity.dtype) for buffer in (self.mus, -1 / (2 * self.sigmas**2)))
         return torch.exp((similarity.unsqueeze(-1) - mus) ** 2 * factors)
 
 
 class KernelPooling(Kernels):
-    """KNRM's fixed kernels, summed over the document and log-summed over the query (Xiong et al. 2017, eq. 2-4).
+    """Kernel pooling of KNRM: log soft counts, summed over the query (Xiong et al. 2017, eq. 2-4).
 
-    The first kernel is the exact match (mu 1, sigma 0.001); the others split [-1, 1] into equal bins from the top down,
-    sigma 0.1. Log floor and factor are those of the authors' code.
+    The first kernel is the exact match (mu 1, sigma 0.001); the others (sigma 0.1) are centred in equal bins of [-1, 1], in
+    descending order. Floor and factor of the logarithm are those of the authors' code.
     """
 
     def __init__(self, kernels: int) -> None:
@@ -114,23 +111,23 @@ class KernelPooling(Kernels):
         super().__init__([1.0, *(1 - width / 2 - width * k for k in range(kernels - 1))], [0.001] + [0.1] * (kernels - 1))
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute features (B, K) of similarities (B, Q, D), ignoring masked positions."""
+        """Compute the features (B, K) of similarities (B, Q, D), ignoring masked positions."""
         return self.take_logs(self(similarity, document_mask), query_mask).sum(1)
 
-    def take_logs(self, matches: Tensor, query_mask: Tensor) -> Tensor:
-        """Compute each query position's features (B, Q, K) from soft counts (B, Q, K)."""
-        return 0.01 * matches.clamp(min=1e-10).log() * query_mask[:, :, None]
+    def take_logs(self, soft_counts: Tensor, query_mask: Tensor) -> Tensor:
+        """Compute the features (B, Q, K) of each query position from soft counts (B, Q, K)."""
+        return 0.01 * soft_counts.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(
         self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str
     ) -> list[Contribution]:
-        """Return the contributions to a score that is `weights` (K,) times the features of a single pair (B = 1)."""
+        """Return the contributions of kernels and query terms to `weights` (K,) · features of a single pair (B = 1)."""
         values = self.take_logs(self(similarity, document_mask), query_mask)[0] * weights
         return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 
 
 def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Contribution]:
-    """Return the contributions `values` (Q, K) of kernels to a score, labelled with `name` and the kernel's mu.
+    """Return the contributions `values` (Q, K) of kernels and query terms, labelled with `name` and the kernel's mu.
 
     `similarity` (Q, D) is -inf for masked positions.
     """
@@ -144,9 +141,9 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 
 
 def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
-    """Compute ln(count + smoothing) per bin, (…, Q, bins), of similarities (…, Q, D) (Guo et al. 2016; CEDR's bins).
+    """Compute ln(count + smoothing) of the similarities (…, Q, D) in each bin, (…, Q, bins), without gradient.
 
-    Not differentiable. The mask broadcasts to the similarities; the result has the given dtype.
+    Guo et al. 2016, with the bins of CEDR. The mask broadcasts to the similarities.
     """
     counts = torch.zeros(*similarity.shape[:-1], bins, dtype=dtype, device=similarity.device)
     counts.scatter_add_(-1, compute_bins(similarity, bins), mask.to(dtype).expand_as(similarity))
@@ -154,12 +151,12 @@ def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float,
 
 
 def compute_bins(similarity: Tensor, bins: int) -> Tensor:
-    """Return bin indices (…): trunc((similarity + 1 + 1e-6) / 2 · (bins - 1)); the last bin holds exact matches only."""
+    """Compute bin indices trunc((similarity + 1 + 1e-6) / 2 · (bins - 1)); the last bin contains only exact matches."""
     return ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
 
 
 class FrozenEmbedding(nn.Module):
-    """Frozen word embeddings: ids (B, L) to vectors (B, L, E)."""
+    """Frozen word embeddings, which map ids (B, L) to vectors (B, L, E)."""
 
     weight: Tensor
 

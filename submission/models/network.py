@@ -1,4 +1,4 @@
-"""Base class of the networks with checkpoints, and the interface of their tokenisers."""
+"""Base class of networks that are stored in checkpoints, and interface of their tokenisers."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from torch import nn
 
 
 class StoredTokeniser(Protocol):
-    """A tokeniser that a checkpoint stores."""
+    """Interface of tokenisers that are stored in checkpoints."""
 
-    file: ClassVar[str]  # file name in a checkpoint
+    file: ClassVar[str]  # name of its file in a checkpoint
 
     def matches_vocabulary(self, size: int) -> bool:
-        """Return whether its ids fit a network with `size` embedding rows."""
+        """Return whether the token ids match a network with `size` embeddings."""
 
     def to_bytes(self) -> bytes:
-        """Return the content of its file."""
+        """Return the content of the tokeniser's file."""
 
 
 class Network(nn.Module):
     """A network built from its Config alone, so that config.json suffices to rebuild it.
 
-    Each subclass has its own file, whose name is the network's name.
+    Each subclass has its own module, whose name is the network's name.
     """
 
     Config: ClassVar[type[Any]]
@@ -38,15 +38,15 @@ class Network(nn.Module):
         return cls.__module__.rpartition(".")[2]
 
     def get_vocabulary_size(self) -> int:
-        """Return the number of embedded ids."""
+        """Return the number of embeddings."""
         return int(self.config.vocabulary)
 
     def get_omitted_tensors(self) -> set[str]:
-        """Return the names of tensors that checkpoints omit, because the pretrained encoder's folder holds them."""
+        """Return the names of tensors that checkpoints omit, because they are loaded from the pretrained encoder."""
         return set()
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:
-        """Run a pretrained encoder in half precision, with its current weights rounded, or in full precision (None).
+        """Set the inference precision of a pretrained encoder: half precision, or full precision (None).
 
-        Not during training. No effect on networks without such an encoder.
+        Half precision rounds a copy of the current weights. Networks without a pretrained encoder are unaffected.
         """

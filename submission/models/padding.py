@@ -1,4 +1,4 @@
-"""Padding of token ids to rectangular arrays."""
+"""Padding of token ids to rectangular arrays and tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TokenIds = Sequence[int] | np.ndarray  # token ids of one text
 
 
 def pad(texts: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
-    """Pad token ids to ids (B, L) int64 and mask (B, L) bool, with L the longest length, at least 1."""
+    """Pad texts to ids (B, L) int64 and mask (B, L) bool, where L is the maximum length, at least 1."""
     ids, mask = pad_arrays(texts, np.int64)
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
 def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.ndarray, np.ndarray]:
-    """Pad token ids to ids (B, L) of a dtype and mask (B, L) bool."""
+    """Pad texts to ids (B, L) of a dtype and mask (B, L) bool."""
     lengths = np.array([len(text) for text in texts], dtype=int)
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Base classes of rankers: networks that score query-document pairs given as token ids."""
+"""Base classes of rankers: networks that score query-document pairs of token ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from submission.text.vocabulary import InputUnit
 
 @dataclass(frozen=True)
 class Contribution:
-    """A contribution to a score and the query and document positions it comes from, strongest first."""
+    """A contribution to a score, and the query and document positions that it comes from, strongest first."""
 
     label: str
     value: float
@@ -27,16 +27,16 @@ class Contribution:
 
 @dataclass(frozen=True)
 class NetworkExplanation:
-    """Contributions that sum to a score before its activation."""
+    """An explanation by contributions that sum to the score before the activation."""
 
     contributions: list[Contribution]
-    activation: Callable[[Tensor], Tensor] | None = None  # None: the sum is the score
-    caveat: str = ""  # limits of the contributions
+    activation: Callable[[Tensor], Tensor] | None = None  # None: the score is the sum
+    caveat: str = ""  # limitations of the contributions
     use_occlusion: bool = False  # whether occlusion is more informative than the contributions
 
 
 def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
-    """Return the positions of the largest values (L,) above a threshold, largest first."""
+    """Return the positions of at most `limit` values (L,) above a threshold, largest first."""
     order = values.argsort(descending=True, stable=True)[:limit]
     return tuple(int(position) for position in order if values[position] > threshold)
 
@@ -46,13 +46,13 @@ class Ranker(Network, ABC):
 
     token_unit: ClassVar[InputUnit] = "words"
     cpu_batch_size: ClassVar[int] = 512  # documents
-    shard_size: ClassVar[int] = 4096  # minimum documents per cached shard; an interruption repeats at most one shard
+    shard_size: ClassVar[int] = 4096  # minimum documents per cached shard; a resumed run repeats at most one per worker
 
     def __call__(self, *tensors: Tensor) -> Tensor:
-        """Run the network without autocast, even if it is enabled; only an encoder may lower its own precision.
+        """Run the network without autocast, even if it is enabled; only an encoder may use half precision.
 
-        Similarities, kernels, histograms and scores need float32: the exact-match kernel is 0.001 wide, and bfloat16 scores
-        of a thousand documents tie.
+        Similarities, kernels, histograms and scores need float32: the width of the exact-match kernel is 0.001, and many of
+        a topic's thousand documents would have equal bfloat16 scores.
         """
         with torch.autocast(tensors[0].device.type, enabled=False):
             score: Tensor = super().__call__(*tensors)
@@ -60,13 +60,13 @@ class Ranker(Network, ABC):
 
     @abstractmethod
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,) float32, or float64 if the parameters are.
+        """Compute the scores (B,) of pairs, in float32, or in float64 if the parameters are float64.
 
         Args:
-            query: ids (B, Q) int64.
-            query_mask: (B, Q) bool, true for query tokens, false for padding.
-            document: ids (B, D) int64.
-            document_mask: (B, D) bool.
+            query: (B, Q) int64, token ids of the queries.
+            query_mask: (B, Q) bool, true for tokens, false for padding.
+            document: (B, D) int64, token ids of the documents.
+            document_mask: (B, D) bool, true for tokens, false for padding.
         """
 
     @abstractmethod
@@ -75,46 +75,47 @@ class Ranker(Network, ABC):
 
 
 class TopicRanker(Ranker):
-    """A ranker that shares work between queries and between the documents of a query."""
+    """A ranker that shares computations between queries and between the documents of a query."""
 
     @abstractmethod
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Compute the shared work of all queries, ids (N, Q); return a scorer (B,) of one query's documents.
+        """Precompute what all queries, ids (N, Q), share, and return a function that scores a query's documents.
 
-        The scorer takes query ids (1, Q) and mask (1, Q), document ids (B, D) and mask (B, D), and equals `forward`.
+        The function maps query ids (1, Q) and mask (1, Q), and document ids (B, D) and mask (B, D), to the scores (B,) that
+        `forward` computes.
         """
 
 
 class SiameseRanker(Ranker):
-    """A bi-encoder, whose document vectors are shared by all topics."""
+    """A bi-encoder, whose document vectors do not depend on the query."""
 
     @abstractmethod
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts, ids (B, L) and mask (B, L), as vectors (B, V)."""
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode a batch; subclasses override it to share work between texts."""
+        """Encode texts as `encode` does; subclasses may share computations between the texts of a batch."""
         return self.encode(ids, mask)
 
     @abstractmethod
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
-        """Score query vectors (B, V) with document vectors (B, V) → (B,)."""
+        """Compute the scores (B,) of query vectors (B, V) and document vectors (B, V)."""
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,) by their vectors."""
+        """Compute the scores (B,) of pairs from their vectors."""
         return self.score_vectors(self.encode(query, query_mask), self.encode(document, document_mask))
 
 
 class DotProductRanker(SiameseRanker):
-    """A bi-encoder that scores by the dot product of query and document vector."""
+    """A bi-encoder whose score is the dot product of query and document vector."""
 
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
         return (query * document).sum(1)
 
 
 class LatentRanker(DotProductRanker):
-    """A ranker of sparse, non-negative vectors; an inverted index of latent terms makes it a first-stage retriever."""
+    """A bi-encoder with sparse, non-negative vectors, searchable with an inverted index of latent terms."""
 
 
 class DenseRanker(DotProductRanker):
-    """A ranker of dense unit vectors, scored by cosine similarity; a vector index makes it a first-stage retriever."""
+    """A bi-encoder with dense unit vectors, searchable with a vector index."""

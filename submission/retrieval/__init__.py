@@ -1,3 +1,3 @@
-"""First-stage retrieval."""
+"""First-stage retrieval: lexical, dense and latent indexes."""
 
 from __future__ import annotations

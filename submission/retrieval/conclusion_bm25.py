@@ -1,4 +1,4 @@
-"""BM25 over unique normalised conclusions, whose premises are the candidates (Entezari 2020, 4.3)."""
+"""Retrieval of premises by BM25 over unique normalised conclusions (Entezari 2020, 4.3)."""
 
 from __future__ import annotations
 
@@ -24,29 +24,30 @@ from submission.text.normalisation import normalise
 
 log = logging.getLogger(__name__)
 
-MAX_CONCLUSIONS = 100  # retrieved per topic, each with all its premises
+MAX_CONCLUSIONS = 100  # conclusions retrieved per topic; all their premises are ranked
 K1, B, EPSILON = 1.5, 0.75, 0.25  # rank-bm25's defaults
 POSTING_DTYPE = np.dtype([("conclusion", np.int32), ("weight", np.float64)])
 
 
 @dataclass(frozen=True, eq=False)
 class ConclusionIndex:
-    """Inverted index over a collection's unique normalised conclusions with BM25 weights (k1 1.5, b 0.75, epsilon 0.25).
+    """An inverted index over a collection's unique normalised conclusions with BM25 weights.
 
     Each posting stores a term's full contribution to a conclusion's score, so that a query reads only the postings of
     its terms. Scores equal BM25Okapi.get_scores bit for bit.
     """
 
     conclusions: list[str]  # normalised, ascending
-    docnos: list[list[str]]  # of each conclusion, ascending
-    mean_length: float  # terms per conclusion
+    docnos: list[list[str]]  # documents of each conclusion, ascending
+    mean_length: float  # mean number of terms per conclusion
     terms: list[str]  # distinct
     idf: np.ndarray  # (terms,) float64
     offsets: np.ndarray  # (terms + 1,) int64, start of each term's postings
     postings: np.ndarray  # (postings,) of POSTING_DTYPE, by term, then conclusion
 
     @cached_property
-    def _term_ids(self) -> dict[str, int]:
+    def term_ids(self) -> dict[str, int]:
+        """Return the number of each term."""
         return {term: index for index, term in enumerate(self.terms)}
 
     @classmethod
@@ -57,23 +58,23 @@ class ConclusionIndex:
         for conclusion, docno in zip(normalised, collection["docno"], strict=True):
             docnos_by_conclusion.setdefault(conclusion, []).append(docno)
         conclusions = sorted(docnos_by_conclusion)
-        # Intern terms to keep the statistics of 66,000 conclusions small.
+        # Intern terms to save memory: args.me has 66,000 unique conclusions.
         tokenised = [[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions]
         bm25 = BM25Okapi(tokenised, k1=K1, b=B, epsilon=EPSILON)
         terms, idf = list(bm25.idf), np.array(list(bm25.idf.values()))
-        if not (idf > 0).any():  # with one or two conclusions all idf values are ≤ 0: use equal weights
+        if not (idf > 0).any():  # with one or two conclusions, no idf is positive: use equal weights
             idf[:] = 1.0
         docnos = [sorted(docnos_by_conclusion[conclusion]) for conclusion in conclusions]
         return cls(conclusions, docnos, bm25.avgdl, terms, idf, *_build_postings(bm25, terms, idf))
 
     def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """Compute each query term's contribution to the score of any conclusion, indexed or not."""
+        """Compute each query term's contribution to the score of a conclusion, indexed or not."""
         counts = Counter(normalise(conclusion).split())
         contributions = []
         for term in normalise(query).split():
             weight = 0.0
-            if counts[term] and term in self._term_ids:
-                idf = self.idf[self._term_ids[term]]
+            if counts[term] and term in self.term_ids:
+                idf = self.idf[self.term_ids[term]]
                 weight = float(_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
             contributions.append((term, weight))
         return contributions
@@ -82,20 +83,17 @@ class ConclusionIndex:
         """Score all conclusions (conclusions,) float64 for a raw query."""
         scores = np.zeros(len(self.conclusions))
         for term in normalise(query).split():
-            postings = self._get_postings(term)
-            scores[postings["conclusion"]] += postings["weight"]
+            if term in self.term_ids:
+                postings = self.postings[slice(*self.offsets[self.term_ids[term] :][:2])]
+                scores[postings["conclusion"]] += postings["weight"]
         return scores
 
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
-        """Return at most 100 (conclusion index, score > 0) by descending score, then by conclusion."""
+        """Return index and score of the best `MAX_CONCLUSIONS` conclusions with positive scores; ties go to the first."""
         scores = self.score_all(query)
         matching = np.flatnonzero(scores > 0)
-        order = matching[top_k(scores[matching], MAX_CONCLUSIONS)]  # ties go to the first, in sorted order
+        order = matching[top_k(scores[matching], MAX_CONCLUSIONS)]
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
-
-    def has_query_term(self, query: str) -> bool:
-        """Return whether any conclusion contains a query term."""
-        return any(term in self._term_ids for term in normalise(query).split())
 
     def to_bytes(self) -> bytes:
         """Serialise the index."""
@@ -104,19 +102,19 @@ class ConclusionIndex:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ConclusionIndex:
-        """Deserialise an index. Raises msgspec.MsgspecError, ValueError."""
+        """Deserialise an index.
+
+        Raises:
+            msgspec.MsgspecError, ValueError: If the data is not a serialised index.
+        """
         layout = tuple[list[str], list[list[str]], float, list[str], bytes, bytes, bytes]
         conclusions, docnos, length, terms, idf, offsets, postings = msgspec.msgpack.decode(data, type=layout)
         arrays = np.frombuffer(idf, np.float64), np.frombuffer(offsets, np.int64), np.frombuffer(postings, POSTING_DTYPE)
         return cls(conclusions, docnos, length, terms, *arrays)
 
-    def _get_postings(self, term: str) -> np.ndarray:
-        term_id = self._term_ids.get(term)
-        return self.postings[:0] if term_id is None else self.postings[self.offsets[term_id] : self.offsets[term_id + 1]]
-
 
 def _build_postings(bm25: BM25Okapi, terms: list[str], idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Build the offsets and postings of all terms."""
+    """Build the offsets and the postings of all terms."""
     id_by_term = {term: index for index, term in enumerate(terms)}
     conclusion_ids = np.repeat(np.arange(len(bm25.doc_freqs)), [len(frequencies) for frequencies in bm25.doc_freqs])
     term_ids = np.array([id_by_term[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
@@ -134,13 +132,13 @@ def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> A
 
 
 def load_or_build_conclusion_index(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> ConclusionIndex:
-    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key covers the collection."""
+    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key covers it."""
     data = store.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes())
     return ConclusionIndex.from_bytes(data)
 
 
 def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
-    """Return the rankings of all topics: premises of the top conclusions in that order, then by docno.
+    """Rank the premises of each topic's top conclusions, by conclusion, then by docno.
 
     A topic without a matching conclusion gets an empty ranking and a warning.
     """
@@ -149,8 +147,8 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
     for qid, query in track(list(zip(topics["qid"], topics["query"], strict=True)), "conclusion retrieval", "topics"):
         hits = [(docno, score) for conclusion, score in index.find_top_conclusions(query) for docno in index.docnos[conclusion]]
         if not hits:
-            matches = index.has_query_term(query)
-            reason = "no matching conclusion scores above 0" if matches else "no conclusion contains a query term"
+            is_match = not index.term_ids.keys().isdisjoint(normalise(query).split())
+            reason = "no matching conclusion scores above 0" if is_match else "no conclusion contains a query term"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
         rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(hits, 1)]
     return rankings_from_rows(rows)

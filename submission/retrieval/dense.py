@@ -1,6 +1,6 @@
 """Exact nearest-neighbour search over memory-mapped float16 vectors.
 
-vectors.npy  (texts, dimensions) float16; rows had unit length before rounding
+vectors.npy  (texts, dimensions) float16: unit vectors, rounded
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "pa
 SHARD_SIZE = 1024  # texts
 VECTOR_BLOCK = 16384  # vectors per matrix product
 QUERY_BLOCK = 64  # queries per matrix product
-ROUNDING_MARGIN = 1e-4  # generous bound on the float32 error of a dot product
+ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot product
 
 
 @dataclass(frozen=True)
 class NamedTexts:
-    """Named texts and how the network reads them."""
+    """Texts to index, with their names and the network input that they become."""
 
     names: Sequence[str]
-    load: Callable[[list[str]], list[str]]  # loads the texts with these names, in order
+    load: Callable[[list[str]], list[str]]  # returns the texts of names, in order
     input_type: Literal["query", "premise"]
 
 
 class DenseIndex:
-    """Memory-mapped vectors of named texts."""
+    """Exact index over memory-mapped vectors of named texts."""
 
     def __init__(self, names: Sequence[str], file: Path) -> None:
-        """Memory-map the vectors of the named texts."""
+        """Memory-map a file of vectors, one per name."""
         self.names = names
         self._vectors = np.load(file, mmap_mode="r")
         self._rows = {name: row for row, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Score texts (N,) by cosine similarity to a query vector; each score is independent of the others."""
+        """Compute the cosine similarities (N,) of texts to a query vector, each independently of the others."""
         return self._score_exactly(query, np.array([self._rows[name] for name in names], dtype=int))
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Yield the `depth` nearest texts and their cosine similarities for each query vector (Q, V).
+        """Yield the names and cosine similarities of the `depth` nearest texts of each query vector (Q, V).
 
-        Ties go to the first text. Exact: a float32 shortlist over all texts is re-scored pair by pair.
+        Ties go to the first text. Texts are shortlisted by float32 products, and the shortlist is scored exactly.
         """
         for start in range(0, len(queries), QUERY_BLOCK):
             block = queries[start : start + QUERY_BLOCK]
@@ -73,7 +73,7 @@ class DenseIndex:
                 yield [self.names[row] for row in shortlist[order]], scores[order]
 
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
-        """Compute all dot products (queries, texts) float32."""
+        """Compute the float32 dot products (Q, N) of queries with all texts."""
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
         transposed = torch.from_numpy(queries).t()
         for start in range(0, len(self.names), VECTOR_BLOCK):
@@ -82,7 +82,7 @@ class DenseIndex:
         return products
 
     def _score_exactly(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute dot products in float64 in a fixed order, rounded to float32 as in a run."""
+        """Compute dot products in float64 in a fixed order, and round them to float32, the precision of a run."""
         products: np.ndarray = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
         scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
         return scores
@@ -93,10 +93,7 @@ def load_or_build_dense_index(
 ) -> DenseIndex:
     """Load the vectors of named texts from the cache, or build them, resuming from completed shards.
 
-    The checkpoint is of a DenseRanker; the store's key must cover all other arguments.
-
-    Raises:
-        OutputError: If the cache cannot be written.
+    The checkpoint must be of a DenseRanker; the store's key must cover all other arguments.
     """
     [file] = store.build_files([VECTORS_FILE], partial(_build_vectors, texts, checkpoint, device, store, engine))
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
@@ -104,17 +101,17 @@ def load_or_build_dense_index(
 
 
 def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
-    """Return documents' premises as named texts; `load_premises` loads `docno premise` in order."""
+    """Return premises as texts named by docno; `load_premises` loads `docno premise` in order."""
     return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
 
 
 def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
-    """Return conclusions as named texts, each its own name, read as queries."""
+    """Return conclusions as texts named by themselves, which the network reads as queries."""
     return NamedTexts(conclusions, list, "query")
 
 
 def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> dict[str, list[str]]:
-    """Return a collection's distinct conclusions, ascending, with their docnos; cached."""
+    """Map each distinct conclusion of a collection, ascending, to its docnos; cached in the store."""
 
     def build() -> bytes:
         collection = load_conclusions()
@@ -129,24 +126,24 @@ def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: Art
 def encode_queries(
     queries: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
-    """Encode queries (N, V) float32, each independently of the others."""
+    """Encode queries (N, V) float32, one at a time, so that a vector does not depend on the other queries."""
     return run_one(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
 @torch.inference_mode()
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
-    ranker, tokeniser = _get_dense_ranker(checkpoint).to(device), checkpoint.tokeniser
+    ranker = _get_dense_ranker(checkpoint).to(device)
     ranker.set_encoder_precision(None)  # building an index may have lowered it
     with single_thread():
-        batches = [pad([tokeniser.encode_query(query)]) for query in queries]
-        vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in batches]
+        inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
+        vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
     return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)
 
 
 def encode_shard(
     checkpoint: RankerCheckpoint, input_type: Literal["query", "premise"], device: torch.device, texts: list[str]
 ) -> bytes:
-    """Encode a shard (N, V) float16 as the bytes of a .npy file."""
+    """Encode texts as vectors (N, V) float16, in the bytes of a .npy file."""
     ranker = move_to_device(_get_dense_ranker(checkpoint), device, checkpoint.precision)
     encode = checkpoint.tokeniser.encode_query if input_type == "query" else checkpoint.tokeniser.encode_premise
     return npy_bytes(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
@@ -172,7 +169,10 @@ def _build_vectors(
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Encode texts given as ids (N, V) float16, longest first, so that GPU memory is allocated once."""
+    """Encode texts given as token ids as vectors (N, V) float16.
+
+    The longest texts are encoded first, so that GPU memory is allocated once.
+    """
     batches = batch_by_tokens([len(text) for text in texts], get_max_batch_tokens(device, precision))
 
     def compute(rows: np.ndarray) -> Tensor:

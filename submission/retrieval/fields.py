@@ -1,4 +1,4 @@
-"""Select the texts of arguments that are indexed or enriched."""
+"""Selection of the texts of arguments to index or enrich."""
 
 from __future__ import annotations
 

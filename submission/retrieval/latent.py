@@ -1,4 +1,4 @@
-"""SNRM's inverted index, memory-mapped: latent term → documents with a positive weight.
+"""Memory-mapped inverted index of SNRM, which maps latent terms to the documents with a positive weight.
 
 Zamani et al. 2018, section 3.4; Entezari 2020, eq. 3.22. Rows are latent terms, columns are document positions in the
 collection, values are float32.
@@ -31,17 +31,17 @@ from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy
 
 log = logging.getLogger(__name__)
 
-BATCH_SIZE = 2048  # documents per batch; larger batches share more words
+BATCH_SIZE = 2048  # documents per batch; a word is computed once per batch
 SHARD_SIZE = 4096  # documents
 SHARDS_DIR = "parts"
 POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
 class LatentIndex:
-    """Memory-mapped postings of a collection."""
+    """Inverted index of a collection."""
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
-        """Open the files of a collection of `size` documents."""
+        """Open the files of an index of `size` documents."""
         self._postings, self._size = CSRMatrix(files), size
 
     @property
@@ -50,7 +50,7 @@ class LatentIndex:
         return 1 - len(self._postings.data) / (self._size * len(self._postings))
 
     def score_all(self, query: np.ndarray) -> np.ndarray:
-        """Compute the dot products (documents,) float32 of a latent query vector (latent,) with all documents."""
+        """Compute the dot products (documents,) float32 of all documents with a latent query vector (latent,)."""
         scores = np.zeros(self._size, dtype=np.float32)
         for term in np.flatnonzero(query):
             documents, weights = self._postings.get_row(int(term))
@@ -68,22 +68,19 @@ def load_or_build_latent_index(
 ) -> LatentIndex:
     """Load the latent index of a collection from the cache, or build it, resuming from completed shards.
 
-    `load_premises` loads `docno premise` in order. The checkpoint is of a LatentRanker; the store's key must cover all other
-    arguments.
-
-    Raises:
-        OutputError: If the cache cannot be written.
+    `load_premises` loads `docno premise` in order. The checkpoint must be of a LatentRanker; the store's key must cover all
+    other arguments.
     """
     files = store.build_files(CSR_FILES, partial(_build_index, docnos, load_premises, checkpoint, device, store, engine))
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
     index = LatentIndex(files, len(docnos))
     size = sum(file.stat().st_size for file in files) / 1e6
-    log.info("latent index: %d documents, %.2f %% zeros, %.1f MB", len(docnos), 100 * index.sparsity, size)
+    log.info("latent index: %d documents, %.2f %% zero weights, %.1f MB", len(docnos), 100 * index.sparsity, size)
     return index
 
 
 def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
-    """Return the top documents of topics `qid query` as `qid docno score`, score > 0.
+    """Return the top documents with positive scores of topics `qid query`, as `qid docno score`.
 
     At most `MAX_DEPTH` per topic; ties go to the first document of the collection.
     """
@@ -129,14 +126,13 @@ def _build_index(
 
 
 def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
-    """Compute the postings of premises as .npy bytes; the shard is the position of its first document and the premises."""
+    """Compute the postings of a shard, sorted by term, then document, as the bytes of a .npy file.
+
+    The shard is the position of its first document in the collection, and the premises.
+    """
     start, premises = shard
-    token_ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]
-    return npy_bytes(_compute_postings(token_ids, start, _get_latent_ranker(checkpoint).to(device), device))
-
-
-def _compute_postings(ids: list[list[int]], start: int, ranker: LatentRanker, device: torch.device) -> np.ndarray:
-    """Compute the postings of documents, sorted by term, then document."""
+    ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]
+    ranker = _get_latent_ranker(checkpoint).to(device)
 
     def encode(rows: np.ndarray) -> Tensor:
         return ranker.encode_batch(*(tensor.to(device) for tensor in pad([ids[row] for row in rows]))).cpu()
@@ -152,7 +148,7 @@ def _compute_postings(ids: list[list[int]], start: int, ranker: LatentRanker, de
         entries["term"], entries["document"], entries["weight"] = term, rows[document] + start, values[document, term]
         postings.append(entries)
     merged = np.concatenate(postings)
-    return merged[np.lexsort((merged["document"], merged["term"]))]
+    return npy_bytes(merged[np.lexsort((merged["document"], merged["term"]))])
 
 
 def _get_latent_ranker(checkpoint: RankerCheckpoint) -> LatentRanker:

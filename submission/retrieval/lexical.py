@@ -1,6 +1,6 @@
-"""Lexical ranking over a term index: BM25 or Dirichlet-smoothed query likelihood over weighted terms, and RM3 expansion.
+"""Lexical retrieval from a term index: BM25 or query likelihood with Dirichlet smoothing, and RM3 query expansion.
 
-A query is a mapping of distinct terms to weights; an unexpanded query weighs a term by its count, divided by the largest count.
+A query maps distinct terms to weights. An unexpanded query weights each term by its count, divided by the largest count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from submission.retrieval.term_index import CollectionStatistics, IndexSettings,
 from submission.retrieval.term_weighting import bm25, bm25_query_weight, dirichlet_length_penalty, dirichlet_term_weight
 from submission.retrieval.top_k import top_k
 
-UPPER_BOUND = 1e9  # exclusive upper bound of all parameters
+UPPER_BOUND = 1e9  # exclusive upper bound of parameters
 NonNegative = Annotated[float, Meta(ge=0, lt=UPPER_BOUND)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 
@@ -40,34 +40,34 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
+        """Compute a term's contribution to the scores of documents that contain it; `term_index`: its row in the statistics."""
         scores = bm25(tf, dl, statistics.df[term_index], statistics.documents, statistics.tokens, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
-    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
-        """Compute the document-length component, or None if the model has none."""
-        return None
+    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | float:
+        """Return 0: BM25 has no score component that depends on document length alone."""
+        return 0.0
 
 
 class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", forbid_unknown_fields=True):
     """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2004)."""
 
     mu: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = 2500.0
-    # normalisation per matched term (Terrier) or per query term (textbook)
+    # length normalisation per matched term (Terrier) or per query term (textbook)
     length_norm: Literal["matched", "query"] = field(default="matched", name="length")
 
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute the scores that a term adds to documents containing it; `term_index` is its position in the statistics."""
+        """Compute a term's contribution to the scores of documents that contain it; `term_index`: its row in the statistics."""
         scores = dirichlet_term_weight(tf, statistics.cf[term_index], statistics.tokens, self.mu)
         if self.length_norm == "matched":
             scores = scores + dirichlet_length_penalty(dl, self.mu)
         return np.asarray(weight * scores)
 
-    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | None:
-        """Compute the document-length component, or None if the model has none."""
-        return None if self.length_norm == "matched" else np.asarray(sum(weights) * dirichlet_length_penalty(dl, self.mu))
+    def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | float:
+        """Compute the length normalisation for query terms with these weights; 0 if it is part of the term scores."""
+        return 0.0 if self.length_norm == "matched" else np.asarray(sum(weights) * dirichlet_length_penalty(dl, self.mu))
 
 
 Model = BM25 | Dirichlet
@@ -79,10 +79,14 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")
     fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")
     original_query_weight: Fraction = field(default=0.5, name="original")  # λ
-    document_weighting: Literal["score", "equal"] = field(default="score", name="feedback")  # by likelihood or uniform
-    weighted_terms: bool = field(default=True, name="weighted")  # whether the expanded query keeps its term weights
+    document_weighting: Literal["score", "equal"] = field(
+        default="score", name="feedback"
+    )  # weights of feedback documents: softmax of scores, or uniform
+    weighted_terms: bool = field(default=True, name="weighted")  # false: all terms of the expanded query have weight 1
     min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")
-    max_df_ratio: NonNegative = field(default=0.1, name="most_df")  # of all documents; terms at or above it are excluded
+    max_df_ratio: NonNegative = field(
+        default=0.1, name="most_df"
+    )  # fraction of all documents; terms at or above it are excluded
 
 
 class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
@@ -95,24 +99,24 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
     index: IndexSettings
     model: Model
     expansion: RM3 | None
-    enrichment: str | None = None  # enricher checkpoint whose terms are indexed instead of the texts' own
+    enrichment: str | None = None  # enricher checkpoint whose terms are indexed instead of the words of the texts
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash everything that affects rankings, except the enrichment."""
+        """Return the hash of all parameters that affect rankings, except the enrichment."""
         return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
 
     def describe(self) -> str:
         """Describe the parameters in one line."""
-        text = f"{type(self.model).__name__}: {_values(self.model)}; stemmer {self.index.stemmer}"
+        text = f"{type(self.model).__name__}: {_format_fields(self.model)}; stemmer {self.index.stemmer}"
         if self.enrichment is not None:
             text += f"; terms of {self.enrichment}"
         if self.expansion is not None:
-            text += f"; RM3: {_values(self.expansion)}"
+            text += f"; RM3: {_format_fields(self.expansion)}"
         return text
 
 
-def _values(settings: msgspec.Struct) -> str:
+def _format_fields(settings: msgspec.Struct) -> str:
     return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(settings).items())
 
 
@@ -125,7 +129,7 @@ class Hits:
 
 
 def build_query(terms: Iterable[str]) -> Query:
-    """Build a query from a text's terms."""
+    """Build an unexpanded query from a text's terms."""
     counts = Counter(terms)
     return {term: count / max(counts.values()) for term, count in counts.items()}
 
@@ -133,7 +137,8 @@ def build_query(terms: Iterable[str]) -> Query:
 def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: CollectionStatistics | None = None) -> Hits:
     """Return the top documents that contain a query term; ties go to the lower document number.
 
-    `statistics` are those of the query terms, in order, by default from the index; a shard needs those of the collection.
+    `statistics` are those of the query terms, in order; by default the index's own. A shard of a collection needs the whole
+    collection's.
     """
     statistics = statistics or index.get_statistics(list(query))
     scores = np.zeros(len(index.lengths))
@@ -141,14 +146,11 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
     for term_index, (term, weight) in enumerate(query.items()):
         postings, tf = index.get_postings(term)
         if len(postings):
-            documents = postings.astype(np.intp)  # converted once for the three uses below
+            documents = postings.astype(np.intp)  # converted once for three uses
             scores[documents] += model.score_term(tf, index.lengths.take(documents), weight, statistics, term_index)
             matched[documents] = True
     hits = np.flatnonzero(matched)
-    hit_scores = scores[hits]
-    length_scores = model.score_length(index.lengths[hits], query.values())
-    if length_scores is not None:
-        hit_scores += length_scores
+    hit_scores = scores[hits] + model.score_length(index.lengths[hits], query.values())
     order = top_k(hit_scores, depth)
     return Hits(hits[order], hit_scores[order])
 
@@ -156,14 +158,14 @@ def search(index: TermIndex, query: Query, model: Model, depth: int, statistics:
 def search_all(
     index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, label: str
 ) -> list[Hits]:
-    """Search for several titles in parallel threads."""
+    """Search for several topic titles in parallel threads; `label` names the progress display."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         results = pool.map(lambda text: search(index, parse_query(index, text, model, expansion), model, depth), texts)
         return [next(results) for _ in track(texts, label, "topics")]
 
 
 def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None) -> Query:
-    """Parse a title into its weighted terms, including expansion terms."""
+    """Parse a topic title into a query, expanded if `expansion` is not None."""
     query = build_query(index.analyse_query(text))
     return query if expansion is None else expand_query(index, query, model, expansion)
 
@@ -171,11 +173,11 @@ def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None
 def compute_term_contributions(
     query: Query, model: Model, statistics: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
 ) -> np.ndarray:
-    """Compute each term's contribution (terms, documents) to the scores of documents; a score is the sum over terms.
+    """Compute each query term's contribution (terms, documents) to the scores of documents, which are the sums over terms.
 
-    `statistics` and `tf` (terms, documents) are in the order of the query's terms. A document without any query term scores 0.
+    `statistics` and `tf` (terms, documents) are in the order of the query's terms. Documents without query terms score 0.
     """
-    indexed_tf = np.where(statistics.df[:, None] > 0, tf, 0)  # ignore terms that occur only outside the collection
+    indexed_tf = np.where(statistics.df[:, None] > 0, tf, 0)  # terms absent from the collection do not count
     contributions, is_match = np.zeros(tf.shape), indexed_tf.any(axis=0)
     for term_index, (frequency, weight) in enumerate(zip(indexed_tf, query.values(), strict=True)):
         contains = frequency > 0
@@ -183,9 +185,7 @@ def compute_term_contributions(
             contributions[term_index, contains] = model.score_term(
                 frequency[contains], dl[contains], weight, statistics, term_index
             )
-        length_scores = model.score_length(dl[is_match], [weight])
-        if length_scores is not None:
-            contributions[term_index, is_match] += length_scores
+        contributions[term_index, is_match] += model.score_length(dl[is_match], [weight])
     return contributions
 
 
@@ -193,32 +193,32 @@ def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -
     """Expand a query with terms of its top documents (RM3).
 
     r(t) = Σ p(d) tf / dl over the feedback documents d, where p(d) is the softmax of their scores or uniform. The terms with
-    the largest r (ties: alphabetically) are kept and normalised to sum to 1. w(t) = λ q(t) / Σ q + (1 - λ) r(t), divided by
-    the maximum.
+    the largest r (ties: alphabetically) are selected, and their r normalised to sum to 1. The weight of a term is
+    λ q(t) / Σ q + (1 - λ) r(t), divided by the largest weight.
     """
     indexed = {term: weight for term, weight in query.items() if term in index.term_ids}
     feedback = search(index, indexed, model, expansion.fb_docs)
     if not len(feedback.documents):
         return query
-    relevance = _relevance_model(index, feedback, expansion)
+    relevance = _compute_relevance_model(index, feedback, expansion)
     df = dict(zip(relevance, index.get_statistics(list(relevance)).df.tolist(), strict=True))
     max_df = int(expansion.max_df_ratio * len(index.lengths))
     candidates = [term for term in relevance if expansion.min_df <= df[term] < max_df]
     expansion_terms = sorted(candidates, key=lambda term: (-relevance[term], term))[: expansion.fb_terms]
     if not expansion_terms:
         return indexed
-    total, query_total = sum(relevance[term] for term in expansion_terms), sum(indexed.values())
+    relevance_total, query_total = sum(relevance[term] for term in expansion_terms), sum(indexed.values())
     weights = {term: expansion.original_query_weight * weight / query_total for term, weight in indexed.items()}
     for term in expansion_terms:
-        weights[term] = weights.get(term, 0.0) + (1 - expansion.original_query_weight) * relevance[term] / total
+        weights[term] = weights.get(term, 0.0) + (1 - expansion.original_query_weight) * relevance[term] / relevance_total
     if not expansion.weighted_terms:
         return dict.fromkeys(weights, 1.0)
     largest = max(weights.values())
     return {term: weight / largest for term, weight in weights.items() if weight > 0}
 
 
-def _relevance_model(index: TermIndex, feedback: Hits, expansion: RM3) -> dict[str, float]:
-    """Compute r(t) of all terms of the feedback documents."""
+def _compute_relevance_model(index: TermIndex, feedback: Hits, expansion: RM3) -> dict[str, float]:
+    """Compute r(t) (see `expand_query`) for all terms of the feedback documents."""
     scores = feedback.scores
     weights = np.exp(scores - scores.max()) if expansion.document_weighting == "score" else np.ones(len(scores))
     relevance: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""Memory-mapped sparse matrices in CSR format: an index's postings by term, or terms by document.
+"""Memory-mapped sparse matrices in CSR format, which store postings by term or terms by document.
 
-indptr.npy   (rows + 1,) int64: start of each row
-indices.npy  (entries,) int32: ascending within a row
+indptr.npy   (rows + 1,) int64: start of each row's entries
+indices.npy  (entries,) int32: column indices, ascending within a row
 data.npy     (entries,): values
 """
 
@@ -20,10 +20,10 @@ CSR_FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
 class CSRMatrix:
-    """A sparse matrix in CSR format."""
+    """A memory-mapped sparse matrix in CSR format."""
 
     def __init__(self, files: Sequence[Path]) -> None:
-        """Open the three files; entries are memory-mapped."""
+        """Open the files of a matrix, in the order of `CSR_FILES`."""
         indptr, indices, data = files
         self.indptr = np.load(indptr)
         # Plain arrays: slicing np.memmap gets slower with each slice.
@@ -34,7 +34,7 @@ class CSRMatrix:
         return len(self.indptr) - 1
 
     def get_row(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices and values of a row."""
+        """Return the column indices and values of a row."""
         span = slice(self.indptr[index], self.indptr[index + 1])
         return self.indices[span], self.data[span]
 
@@ -42,7 +42,14 @@ class CSRMatrix:
 def concatenate_shards(
     shards: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> None:
-    """Write the indices and values of shards of whole rows, sorted by row, then index; `lengths` (rows,) counts entries."""
+    """Concatenate shards of consecutive whole rows into a matrix.
+
+    Args:
+        shards: Column indices and values of each shard, sorted by row, then column.
+        lengths: (rows,), number of entries per row.
+        dtype: Type of the values.
+        files: Files to write, in the order of `CSR_FILES`.
+    """
     _, indices, data = _create_files(lengths, dtype, files)
     end = 0
     for shard in shards:
@@ -58,13 +65,13 @@ def merge_shards(
     dtype: type[np.generic],
     files: Sequence[Path],
 ) -> None:
-    """Merge shards that each contain part of every row, a later shard the higher indices.
+    """Merge shards of consecutive columns into a matrix.
 
     Args:
-        shards: indices and values of each, sorted by row, then index.
-        counts: (rows,) per shard, its entries per row.
-        dtype: dtype of the values.
-        files: the three files.
+        shards: Column indices and values of each shard, sorted by row, then column.
+        counts: (rows,) per shard, number of entries per row.
+        dtype: Type of the values.
+        files: Files to write, in the order of `CSR_FILES`.
     """
     indptr, indices, data = _create_files(reduce(np.add, counts, np.zeros(1, np.int64)), dtype, files)
     next_free = indptr[:-1].copy()
@@ -77,7 +84,7 @@ def merge_shards(
 
 
 def write_npy(file: Path, array: np.ndarray) -> None:
-    """Write an array as .npy; np.save on a path would append a suffix."""
+    """Write a .npy file under exactly this name; np.save would append a suffix to a path without .npy."""
     with file.open("wb") as stream:
         np.save(stream, array)
 
@@ -85,7 +92,7 @@ def write_npy(file: Path, array: np.ndarray) -> None:
 def _create_files(
     lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> tuple[np.ndarray, MemoryMap, MemoryMap]:
-    """Write indptr for rows of these lengths and allocate the other two files."""
+    """Write `indptr` for rows with these numbers of entries, and allocate the other files."""
     indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
     write_npy(files[0], indptr)
     size = (int(indptr[-1]),)
@@ -93,7 +100,7 @@ def _create_files(
 
 
 def allocate_npy(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> MemoryMap:
-    """Create an .npy file and reserve its disk space: writing to a memory map on a full disk kills the process."""
+    """Create a memory-mapped .npy file and reserve its disk space; writing to a map on a full disk would kill the process."""
     array = np.lib.format.open_memmap(file, "w+", dtype, shape)
     with file.open("r+b") as stream:
         os.posix_fallocate(stream.fileno(), 0, file.stat().st_size)

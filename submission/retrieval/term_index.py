@@ -1,13 +1,13 @@
 """Term index of a collection: integer term frequencies by term and by document.
 
-Models, parameter grids and expansions are all computed from it at query time. Documents and terms are numbered in ascending
-order of docno and term. It counts the words of the texts, or those that an enrichment assigns with its own frequencies.
+Retrieval models, parameter grids and query expansions are computed from it at query time. Documents are numbered by ascending
+docno, terms alphabetically. The frequencies are those in the texts, or those that an enricher assigns.
 
-terms.txt        one per line
-occurrences.npy  (terms,) int64: collection frequency (cf)
-lengths.npy      (documents,) int32: document length (dl)
-terms-*.npy      CSR (see `sparse_matrix`), terms × documents, tf
-documents-*.npy  CSR, documents × terms, tf
+terms.txt        terms, one per line
+occurrences.npy  (terms,) int64: collection frequencies (cf)
+lengths.npy      (documents,) int32: document lengths (dl)
+terms-*.npy      terms × documents: term frequencies (tf) in CSR format (see `sparse_matrix`)
+documents-*.npy  documents × terms: the same frequencies
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from submission.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, spli
 log = logging.getLogger(__name__)
 
 SHARD_SIZE = 16384  # documents
-TOKENISE_BATCH = 256  # documents tokenised at a time
+TOKENISE_BATCH = 256  # documents per batch
 SHARDS_DIR = "parts"
 MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
 INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
 
 
 class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings of a term index: fields and stemmer."""
+    """Settings of a term index."""
 
     fields: Fields = "conclusion premise"
     stemmer: Stemmer = "porter"
@@ -51,10 +51,10 @@ class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class CollectionStatistics:
-    """Collection statistics of terms; those of shards can be added."""
+    """Statistics of a collection and of some of its terms; the statistics of shards can be added."""
 
     documents: int  # number of documents (N)
-    tokens: int  # total length (T)
+    tokens: int  # total document length (T)
     df: np.ndarray  # (terms,) document frequency
     cf: np.ndarray  # (terms,) collection frequency
 
@@ -64,11 +64,11 @@ class CollectionStatistics:
 
 
 class TermIndex:
-    """A term index opened from files."""
+    """A memory-mapped term index."""
 
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
-        """Open an index with these settings; postings are memory-mapped."""
-        self._settings, self._tokeniser = settings, TermAnalyser(settings.stemmer)
+        """Open the files of an index, in the order of `INDEX_FILES`, that was built with these settings."""
+        self._settings, self._analyser = settings, TermAnalyser(settings.stemmer)
         terms, occurrences, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
@@ -79,17 +79,17 @@ class TermIndex:
 
     def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query."""
-        return self._tokeniser.analyse(text)
+        return self._analyser.analyse(text)
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
         """Count the terms of documents `conclusion premise`, indexed or not."""
-        return [Counter(self._tokeniser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
+        return [Counter(self._analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
         """Count the index terms of a document from its enriched word frequencies."""
         counts: Counter[str] = Counter()
         for word, frequency in words.items():
-            for term in self._tokeniser.analyse(word):
+            for term in self._analyser.analyse(word):
                 counts[term] += frequency
         return counts
 
@@ -101,7 +101,7 @@ class TermIndex:
         return CollectionStatistics(len(self.lengths), self.tokens, df, cf)
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the documents that contain a term, ascending, and its frequencies."""
+        """Return the numbers of the documents that contain a term, ascending, and its frequencies in them."""
         term_id = self.term_ids.get(term)
         return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 
@@ -112,7 +112,7 @@ class TermIndex:
 
 
 class EnrichedDocuments(Protocol):
-    """Documents as the index terms that an enrichment assigns."""
+    """Interface of enriched collections."""
 
     def get_word_frequencies(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
         """Return the word frequencies of documents `start` to `end - 1`."""
@@ -129,15 +129,12 @@ def load_or_build_term_index(
     """Load the term index of a collection from the cache, or build it, resuming from completed shards.
 
     Args:
-        docnos: ascending.
-        load_documents: loads `docno conclusion premise` in order.
-        settings: fields and stemmer.
-        store: artifact store; its key must cover all other arguments.
-        load_enriched: loads the enriched documents in order; None: index the texts.
-        engine: computes the shards.
-
-    Raises:
-        OutputError: If the cache cannot be written.
+        docnos: Document ids, ascending.
+        load_documents: Function that loads `docno conclusion premise` by docno, in order.
+        settings: Fields and stemmer.
+        store: Artifact store; its key must cover all other arguments.
+        load_enriched: Function that loads the enriched collection to index instead of the texts.
+        engine: Engine that computes the shards.
     """
     files = store.build_files(
         INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, load_enriched, engine)
@@ -150,15 +147,15 @@ def load_or_build_term_index(
 
 
 class _ShardCounts(msgspec.Struct):
-    """Term counts of a shard, sorted by document, then term; arrays are int32 bytes."""
+    """Term counts of a shard, sorted by document, then term; arrays are stored as int32 bytes."""
 
     terms: list[str]  # ascending
-    lengths: bytes  # document lengths
-    distinct: bytes  # number of distinct terms per document
-    term_ids: bytes  # term of each entry
-    frequencies: bytes  # frequency of each entry
+    lengths: bytes  # (documents,) document lengths
+    distinct: bytes  # (documents,) number of distinct terms per document
+    term_ids: bytes  # (entries,) positions in `terms`
+    frequencies: bytes  # (entries,) term frequencies
 
-    def array(self, name: str) -> np.ndarray:
+    def get_array(self, name: str) -> np.ndarray:
         return np.frombuffer(getattr(self, name), np.int32)
 
 
@@ -171,7 +168,7 @@ def _build_index(
     engine: Engine,
     *files: Path,
 ) -> None:
-    """Count all shards, then merge them under one term numbering."""
+    """Count the terms of all shards, then merge the shards under one term numbering."""
     enriched = load_enriched() if load_enriched else None
 
     def make_shard(start: int) -> Shard[Sequence[Any]]:
@@ -184,7 +181,7 @@ def _build_index(
     count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
     shard_store = ArtifactStore(store.directory / SHARDS_DIR, {})
     read_shard = compute_shards(count, [*map(make_shard, starts)], shard_store, engine, CPU, "term index", "documents")
-    _tokeniser.cache_clear()  # it holds the terms of every distinct token
+    _get_analyser.cache_clear()  # it holds the terms of every distinct token
     _merge_shards(read_shard, starts, files)
 
 
@@ -198,56 +195,56 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
     lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for shard in iter_shards():
         vocabulary.update(shard.terms)
-        lengths.append(shard.array("lengths"))
-        distinct.append(shard.array("distinct"))
+        lengths.append(shard.get_array("lengths"))
+        distinct.append(shard.get_array("distinct"))
     terms = sorted(vocabulary)
     ids = {term: index for index, term in enumerate(terms)}
 
-    def global_ids(shard: _ShardCounts) -> np.ndarray:
+    def map_term_ids(shard: _ShardCounts) -> np.ndarray:
         mapping = np.array([ids[term] for term in shard.terms], dtype=np.int32)
-        return np.asarray(mapping[shard.array("term_ids")])
+        return np.asarray(mapping[shard.get_array("term_ids")])
 
-    counts = []  # document frequencies per shard
+    df_by_shard = []
     collection_frequencies = np.zeros(len(terms), dtype=np.int64)
 
-    def by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def iter_by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for shard in iter_shards():
-            term, frequency = global_ids(shard), shard.array("frequencies")
-            counts.append(np.bincount(term, minlength=len(terms)))
+            term, frequency = map_term_ids(shard), shard.get_array("frequencies")
+            df_by_shard.append(np.bincount(term, minlength=len(terms)))
             collection_frequencies[:] += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
             yield term, frequency
 
-    def by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def iter_by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start, shard in zip(starts, iter_shards(), strict=True):
-            documents = np.arange(start, start + len(shard.array("distinct")), dtype=np.int32)
-            order = _stable_argsort(global_ids(shard))
-            yield np.repeat(documents, shard.array("distinct"))[order], shard.array("frequencies")[order]
+            documents = np.arange(start, start + len(shard.get_array("distinct")), dtype=np.int32)
+            order = _stable_argsort(map_term_ids(shard))
+            yield np.repeat(documents, shard.get_array("distinct"))[order], shard.get_array("frequencies")[order]
 
-    concatenate_shards(by_document(), np.concatenate(distinct), np.int32, files[6:])
-    merge_shards(by_term(), counts, np.int32, files[3:6])
+    concatenate_shards(iter_by_document(), np.concatenate(distinct), np.int32, files[6:])
+    merge_shards(iter_by_term(), df_by_shard, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
     write_npy(files[1], collection_frequencies)
     write_npy(files[2], np.concatenate(lengths))
 
 
 @lru_cache(maxsize=1)
-def _tokeniser(stemmer: Stemmer) -> TermAnalyser:
+def _get_analyser(stemmer: Stemmer) -> TermAnalyser:
     return TermAnalyser(stemmer)
 
 
 def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
-    """Count the terms of a shard of texts."""
+    """Count the terms of a shard of texts, and encode the counts."""
     token_ids: defaultdict[bytes, int] = defaultdict()  # ids in order of first occurrence
     token_ids.default_factory = token_ids.__len__
     end = token_ids[END_OF_TEXT]
     batches = [texts[start : start + TOKENISE_BATCH] for start in range(0, len(texts), TOKENISE_BATCH)]
     tokenised = [_assign_ids(split_tokens(batch), token_ids) for batch in batches]
-    tokeniser = _tokeniser(stemmer)
-    token_terms = _TokenTerms.build([tokeniser[token] for token in token_ids])
+    analyser = _get_analyser(stemmer)
+    token_terms = _TokenTerms.build([analyser[token] for token in token_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
-    for batch in tokenised:  # small batches stay in the CPU cache and need no new memory
+    for batch in tokenised:  # small batches stay in the CPU cache
         ends = np.flatnonzero(batch == end)
-        # Pack document and term into one integer, which sorts several times faster than pairs.
+        # Document and term packed into one integer sort several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
         packed = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
         packed.sort()
@@ -257,13 +254,13 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
 
 
 def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
-    """Count the terms of a shard of enriched documents."""
+    """Count the terms of a shard of enriched documents, and encode the counts."""
     word_ids: defaultdict[str, int] = defaultdict()  # ids in order of first occurrence
     word_ids.default_factory = word_ids.__len__
     batches = [documents[start : start + TOKENISE_BATCH] for start in range(0, len(documents), TOKENISE_BATCH)]
     numbered = [_assign_ids([*chain.from_iterable(batch)], word_ids) for batch in batches]
-    tokeniser = _tokeniser(stemmer)
-    word_terms = _TokenTerms.build([tokeniser.analyse(word) for word in word_ids])
+    analyser = _get_analyser(stemmer)
+    word_terms = _TokenTerms.build([analyser.analyse(word) for word in word_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
     for batch, word in zip(batches, numbered, strict=True):
         document = np.repeat(np.arange(len(batch)) << 32, [len(words) for words in batch])
@@ -278,16 +275,16 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
 
 
 class _TokenTerms(NamedTuple):
-    """Index terms of numbered tokens in one flat array."""
+    """Index terms of numbered tokens, concatenated in one array."""
 
     terms: list[str]  # ascending
-    term_ids: np.ndarray  # terms of all tokens, as positions in `terms`
-    sizes: np.ndarray  # (tokens,) terms per token
-    starts: np.ndarray  # (tokens,) start of each token's terms
+    term_ids: np.ndarray  # positions in `terms` of the terms of all tokens
+    sizes: np.ndarray  # (tokens,) number of terms per token
+    starts: np.ndarray  # (tokens,) start of each token's terms in `term_ids`
 
     @classmethod
     def build(cls, terms_by_token: Sequence[Sequence[str]]) -> _TokenTerms:
-        """Build from the terms of each token."""
+        """Create from the terms of each token."""
         terms = sorted({*chain.from_iterable(terms_by_token)})
         ids = {term: index for index, term in enumerate(terms)}
         term_ids = np.array([ids[term] for term in chain.from_iterable(terms_by_token)], dtype=np.int64)
@@ -295,21 +292,21 @@ class _TokenTerms(NamedTuple):
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
     def lookup(self, token: np.ndarray) -> np.ndarray:
-        """Return the term ids of tokens, in order."""
+        """Return the concatenated term ids of tokens."""
         sizes = self.sizes[token]
         positions = np.repeat(self.starts[token] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
         return np.asarray(self.term_ids[positions])
 
 
 def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
-    """Unpack sorted document-term integers and frequencies into the arrays of `_ShardCounts`."""
+    """Unpack sorted document-term integers, and return the arrays of `_ShardCounts`."""
     document, term = packed >> 32, packed & 0xFFFFFFFF
     lengths = np.bincount(document, weights=frequencies, minlength=documents)
     return lengths, np.bincount(document, minlength=documents), term, frequencies
 
 
 def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
-    """Encode a shard from the arrays of its batches."""
+    """Concatenate the arrays of a shard's batches and encode them with its terms."""
     fields = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
     return msgspec.msgpack.encode(_ShardCounts(terms, *fields))
 

@@ -1,4 +1,4 @@
-"""Terrier's term weighting formulas with base-2 logarithms; scalars or arrays.
+"""Terrier's term weighting formulas, with base-2 logarithms, for scalars or arrays.
 
 tf: term frequency; dl: document length; N: number of documents; df: document frequency; cf: collection frequency; T: total
 length. Hollatz 2022, section 2.5; Terrier 5.
@@ -21,7 +21,7 @@ def bm25(tf: Array, dl: Array, df: Array, documents: int, tokens: int, k1: float
 
 
 def bm25_query_weight(weight: Array, k3: float) -> Array:
-    """Compute (k3 + 1) w / (k3 + w), the factor of a query term of weight w in (0, 1]; 1 at w = 1."""
+    """Compute (k3 + 1) w / (k3 + w), the factor of a query term with weight w in (0, 1]; it is 1 for w = 1."""
     return (k3 + 1) * weight / (k3 + weight)
 
 
@@ -36,7 +36,7 @@ def dirichlet_length_penalty(dl: np.ndarray, mu: float) -> np.ndarray:
 
 
 def apply_by_lookup(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to non-negative integers, through a lookup table if they are many and small."""
+    """Apply a function to non-negative integers, through a lookup table if that needs fewer evaluations."""
     if len(values) and values.max() < len(values):
         return function(np.arange(values.max() + 1)).take(values)
     return function(values)

@@ -1,4 +1,4 @@
-"""Enrichers, one network per file."""
+"""Enrichers, one network per module."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from submission.registry import find_class
 
 
 def get_enricher_class(name: str) -> type[Enricher[Any]]:
-    """Return the enricher in the file of that name. Raises UsageError if there is none."""
+    """Return the class of the enricher with this name. Raises UsageError if there is none."""
     return find_class(__name__, name, Enricher, "enricher")  # type: ignore[type-abstract]

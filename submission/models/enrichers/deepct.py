@@ -1,4 +1,4 @@
-"""DeepCT: BERT estimates the importance of each word of a passage, which becomes its term frequency.
+"""DeepCT, in which BERT estimates the importance of each word of a passage, which replaces its term frequency.
 
 Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIGIR 2020. Hollatz: Precision-Oriented Argument
 Retrieval. Halle 2022, section 3.2.
@@ -23,22 +23,26 @@ INIT_STD = 0.02  # standard deviation of the initial weights
 
 
 class DeepCT(BERTNetwork, Enricher[Passage]):
-    """A linear layer over the BERT vector of each word's first word piece, without activation."""
+    """A linear layer, without activation, over the BERT vector of each word's first word piece."""
 
     tokeniser_class = PassageReader
     output_name = "weight"
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder, passage size and weight scale."""
+        """Configuration of encoder, passages and term frequencies."""
 
-        words: int = 220  # maximum words per passage
-        pieces: int = 320  # maximum word pieces read per passage
+        words: int = 220  # maximum number of words per passage
+        pieces: int = 320  # maximum number of word pieces per passage
         scale: int = 100  # term frequency of a word with weight 1
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
-        """Build the network. Raises ValueError if `pieces` exceeds the encoder's positions."""
+        """Build the network.
+
+        Raises:
+            ValueError: If `pieces` exceeds the encoder's positions.
+        """
         super().__init__(config)
         max_length = config.bert["max_position_embeddings"] - 2
         if not 0 < config.pieces <= max_length:
@@ -50,12 +54,12 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; weights of padding are undefined."""
+        """Compute word-piece weights (B, T) from ids (B, T) int64 and mask (B, T) bool; undefined for padding."""
         vectors, _ = self.encoder(ids, mask)  # (B, 1 + T + 1, E)
         return torch.squeeze(self.linear(self.dropout(vectors[:, 1:-1])), -1)
 
     def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
-        """Annotate each word with its first word piece's weight."""
+        """Annotate each word with the weight of its first word piece."""
         device = self.linear.weight.device
         weights = self(*(tensor.to(device) for tensor in pad([passage.piece_ids for passage in passages]))).cpu()  # (B, T)
         annotations = []
@@ -65,7 +69,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         return annotations
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
-        """Sum the term frequencies over passages."""
+        """Sum the term frequencies over the passages of a text."""
         frequencies: Counter[str] = Counter()
         for passage in passages:
             frequencies.update(compute_passage_frequencies(passage, self.config.scale))
@@ -73,7 +77,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute the term frequency of each word: its largest weight times the scale, rounded half to even, at least 1."""
+    """Compute term frequencies: a word's largest weight times the scale, rounded half to even; words below 1 are dropped."""
     largest: dict[str, float] = {}
     for word in passage:
         largest[word.surface] = max(word.weight, largest.get(word.surface, 0.0))

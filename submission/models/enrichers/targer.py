@@ -1,10 +1,10 @@
-"""TARGER: a BiLSTM-CNN-CRF tagger that labels claims and premises; only labelled tokens are indexed.
+"""TARGER, a BiLSTM-CNN-CRF tagger that labels claims and premises; only labelled tokens are indexed.
 
 Chernodub et al.: TARGER: Neural Argument Mining at Your Fingertips. ACL 2019. Ma, Hovy: End-to-end Sequence Labeling via
 Bi-directional LSTM-CNNs-CRF. ACL 2016. Document reduction: Hollatz 2022, section 4.2.
 
-Shapes: B passages, L tokens, W distinct tokens, E and F dimensions of word and character vectors, K filters, H units per
-direction, S CRF states.
+Shapes: B passages, L tokens, W distinct tokens, E and F dimensions of word and character vectors, K filters per character
+dimension, H units per direction, S CRF states, 20 characters per token (CHARACTERS_PER_TOKEN).
 """
 
 from __future__ import annotations
@@ -26,46 +26,50 @@ from submission.text.surface_tokens import CHARACTER_ID_COUNT, CHARACTERS_PER_TO
 from submission.text.surface_tokens import encode_characters as get_character_ids
 from submission.text.vocabulary import PADDING_ID
 
-# Components whose tokens are indexed; MC: an essay's major claim
+# Components whose tokens are indexed, by code; MC is the major claim of an essay
 INDEXED_COMPONENTS = {"P": "premise", "C": "claim", "MC": "claim"}
 RNN_CLASSES = {"lstm": nn.LSTM, "gru": nn.GRU}
-CHARACTER_CNN_BATCH = 32  # words per character-CNN batch; small batches stay in the CPU cache
+CHARACTER_CNN_BATCH = 32  # words per batch of the character CNN; small batches stay in the CPU cache
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class TARGER(Enricher[SurfacePassage]):
-    """Word and character-CNN vectors, a bidirectional RNN, and a CRF.
+    """A CRF over a bidirectional RNN over word vectors and character-CNN features.
 
-    Character dropout is the same for all occurrences of a word in a batch, because each distinct word is encoded once.
+    Each distinct word of a batch is encoded once, so that all its occurrences share their character dropout.
     """
 
     tokeniser_class = SurfaceReader
     output_name = "kept"
-    input_fields = "conclusion premise"  # all fields that are searched without enrichment
+    input_fields = "conclusion premise"  # all fields of the unenriched index
     component_types = ("claim", "premise")
-    min_batch_tokens = 16_384  # RNN time depends on passage length, not on the number of passages
+    min_batch_tokens = 16_384  # RNN time depends on the length of passages, hardly on their number
     half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; word and character tables include padding and unknown."""
+        """Tags and layer sizes; the embedding tables include padding and unknown."""
 
         vocabulary: int
-        tags: tuple[str, ...]  # O, and B- and I- per component; the first has id 1
+        tags: tuple[str, ...]  # O, and B- and I- of each component; ids from 1
         letters: int = CHARACTER_ID_COUNT
         dimensions: int = 100
         letter_dimensions: int = 25
-        filters: int = 30  # per character dimension
+        filters: int = 30  # filters per character dimension
         window: int = 3
         cell: Literal["lstm", "gru"] = "lstm"
-        hidden: int = 100  # per direction
+        hidden: int = 100  # units per direction
         dropout: float = 0.5  # on the RNN's input
-        output_dropout: float = 0.0  # on the RNN's output: 0 in the authors' code, as high as `dropout` in Ma and Hovy
-        longest: int = 512  # tokens per passage
+        output_dropout: float = 0.0  # on the RNN's output; 0 in the authors' code, equal to `dropout` in Ma and Hovy
+        longest: int = 512  # maximum number of tokens per passage
 
     def __init__(self, config: Config) -> None:
-        """Build the network. Raises ValueError if the window exceeds a word's characters or passages are empty."""
+        """Build the network.
+
+        Raises:
+            ValueError: If `window` exceeds the characters of a token, or `longest` is less than 1.
+        """
         super().__init__(config)
         if not 0 < config.window <= CHARACTERS_PER_TOKEN or config.longest < 1:
             raise ValueError(
@@ -83,7 +87,7 @@ class TARGER(Enricher[SurfacePassage]):
         self.dropout, self.output_dropout = nn.Dropout(config.dropout), nn.Dropout(config.output_dropout)
 
     def annotate(self, passages: Sequence[SurfacePassage]) -> list[list[TokenAnnotation]]:
-        """Annotate tokens with their best tags; weight 1 for indexed tokens, 0 for others."""
+        """Annotate tokens with their best tags, and with weight 1 if they are indexed, else 0."""
         batch = self.collate(passages)
         best_tags = self.crf.decode(self(*batch), batch[-1]).tolist()
         outcomes = [(0.0, ""), *((float(parse_component_code(tag) in INDEXED_COMPONENTS), tag) for tag in self.config.tags)]
@@ -93,16 +97,16 @@ class TARGER(Enricher[SurfacePassage]):
             annotations.append([TokenAnnotation(token, *span, *outcomes[tag]) for token, span, tag in tokens])
         return annotations
 
-    def get_component_type(self, word: TokenAnnotation) -> str:
-        """Return claim, premise or ""."""
-        return INDEXED_COMPONENTS.get(parse_component_code(word.label), "")
+    def get_component_type(self, token: TokenAnnotation) -> str:
+        """Return `claim`, `premise`, or "" for a token outside components."""
+        return INDEXED_COMPONENTS.get(parse_component_code(token.label), "")
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
-        """Count the indexed tokens; adjacent ones without whitespace between them form one term."""
-        return Counter(text for passage in passages for text in join_adjacent(passage))
+        """Count the indexed tokens of a text; tokens that no whitespace separates form one term."""
+        return Counter(term for passage in passages for term in join_adjacent(passage))
 
     def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
-        """Build `forward`'s input tensors, on the network's device."""
+        """Build the arguments of `forward` on the network's device."""
         vocabulary: dict[str, int] = {}
         for passage in passages:
             vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
@@ -121,9 +125,9 @@ class TARGER(Enricher[SurfacePassage]):
         """Compute the forward and backward RNN states (B, L, H).
 
         Args:
-            ids: (W,) int64, ids of the distinct tokens.
+            ids: (W,) int64, word ids of the distinct tokens.
             letters: (W, 20) int64, their character ids.
-            words: (B, L) int64, index of each token among them; arbitrary outside the mask.
+            words: (B, L) int64, index of each token among them; any index outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
         """
         word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
@@ -133,11 +137,11 @@ class TARGER(Enricher[SurfacePassage]):
         return ahead, gather_positions(back, reversal)
 
     def encode_characters(self, letters: Tensor) -> Tensor:
-        """Compute character features (W, F · K) of words given as letters (W, 20): each filter's maximum over positions."""
+        """Compute features (W, F · K) of words given as character ids (W, 20): the maximum of each filter over positions."""
         vectors = self.dropout(self.letters(letters))  # (W, 20, F)
         weight = self.convolution.weight.view(vectors.shape[2], -1, self.config.window)  # (F, K, window)
         windows = vectors.unfold(1, self.config.window, 1)  # (W, positions, F, window)
-        # nn.Conv1d is four times slower with one group per dimension.
+        # Equivalent to nn.Conv1d, which is four times slower with one group per dimension.
         features = [torch.einsum("wpfh,fkh->wpfk", batch, weight).max(1).values for batch in windows.split(CHARACTER_CNN_BATCH)]
         return torch.cat(features).flatten(1) + self.convolution.bias  # type: ignore[operator]
 
@@ -147,23 +151,23 @@ def parse_component_code(tag: str) -> str:
     return tag.partition("-")[2]
 
 
-def join_adjacent(words: Sequence[TokenAnnotation]) -> list[str]:
+def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
     """Join adjacent indexed tokens that no whitespace separates."""
     terms: list[str] = []
     end = -1
-    for word in words:
-        if not word.weight:
+    for token in tokens:
+        if not token.weight:
             continue
-        if word.start == end:
-            terms[-1] += word.surface
+        if token.start == end:
+            terms[-1] += token.surface
         else:
-            terms.append(word.surface)
-        end = word.end
+            terms.append(token.surface)
+        end = token.end
     return terms
 
 
 def _create_embedding(rows: int, dimensions: int) -> nn.Embedding:
-    """Create vectors as in Ma and Hovy: uniform with variance 1 / dimensions, zero for padding."""
+    """Create embeddings as in Ma and Hovy: uniform with variance 1 / dimensions, zero for padding."""
     table = nn.Embedding(rows, dimensions, padding_idx=PADDING_ID)
     bound = (3 / dimensions) ** 0.5
     with torch.no_grad():

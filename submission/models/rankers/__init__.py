@@ -1,4 +1,4 @@
-"""Rankers, one network per file."""
+"""Rankers, one network per module."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def list_rankers() -> list[str]:
 
 
 def get_ranker_class(name: str) -> type[Ranker]:
-    """Return the ranker in the file of that name. Raises UsageError if there is none."""
+    """Return the class of the ranker with this name. Raises UsageError if there is none."""
     return find_class(__name__, name, Ranker, "ranker")  # type: ignore[type-abstract]

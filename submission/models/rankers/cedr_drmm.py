@@ -1,4 +1,4 @@
-"""CEDR-DRMM: matching histograms over the vectors of every BERT layer, combined with [CLS], per query position.
+"""CEDR-DRMM: a feed-forward network over [CLS] and the matching histograms of all BERT layers, per query position.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.2 and table 4.1: 11 bins, layers
 (11 · L + E):5:1. ReLU as in the authors' code.
@@ -22,11 +22,11 @@ BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
 
 
 class CEDRDRMM(BERTRanker):
-    """Sum over all 20 query positions, padding included, of a feed-forward network over histograms and last [CLS] vector."""
+    """Sum over all 20 query positions, including padding, of a feed-forward network over histograms and last [CLS] vector."""
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder (determines layers and width) and dropout before the last layer."""
+        """Configuration of the encoder and dropout before the last layer."""
 
         dropout: float = 0.2
 
@@ -42,7 +42,7 @@ class CEDRDRMM(BERTRanker):
         return self.compute_contributions(query, query_mask, document, document_mask).sum(1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down by query word piece; empty positions are summed."""
+        """Break the score down by query word piece; the contributions of padding positions are summed."""
         values, length = self.compute_contributions(query, query_mask, document, document_mask)[0], int(query_mask.sum())
         parts = [Contribution("query word piece", values[position].item(), position) for position in range(length)]
         empty = Contribution(f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item())

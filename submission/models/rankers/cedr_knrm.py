@@ -1,8 +1,8 @@
-"""CEDR-KNRM: kernel pooling over the similarities of every BERT layer's vectors, combined with [CLS].
+"""CEDR-KNRM: a linear layer over [CLS] and the kernel features of all BERT layers.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.3 and 4.2.7: 11 kernels. One linear
-layer over 11 · L + E features as in the authors' code (Entezari's table 4.1: layers 911:5:1). Kernels are fixed, because one
-optimiser step would change a width of 0.001 by its own size.
+layer over 11 · L + E features as in the authors' code (Entezari's table 4.1: layers 911:5:1). The kernels are not trained,
+because one optimiser step could change the exact-match kernel's width of 0.001 by as much.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CEDRKNRM(BERTRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder (determines layers and width) and dropout before the last layer."""
+        """Configuration of the encoder and dropout before the last layer."""
 
         dropout: float = 0.2
 
@@ -50,11 +50,11 @@ class CEDRKNRM(BERTRanker):
         """Compute similarities (B, L, Q, D) and each query position's kernel features (B, L, Q, K)."""
         similarity = cosine(encoded.query, encoded.document)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
-        match_mask = query_mask & document_mask.any(1, keepdim=True)  # as in the authors' code: rows with some similarity
+        match_mask = query_mask & document_mask.any(1, keepdim=True)  # as in the authors' code: 0 for empty documents
         return similarity, (matches + 1e-6).log() * match_mask[:, None, :, None]
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
+        """Break the score down into [CLS], bias, and the kernels of each layer and query word piece."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity, features = (tensors[0] for tensors in self.compute_kernel_features(encoded, query_mask, document_mask))
         weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), encoded.cls.shape[-1]])

@@ -51,11 +51,11 @@ class ConvKNRM(TopicRanker):
         )
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Return `score_topic`; queries share no work."""
+        """Return `score_topic`; nothing is shared between queries."""
         return self.score_topic
 
     def score_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score documents (B, D) for one query (1, Q), convolving each distinct word once and stacking the query's n-grams."""
+        """Score documents (B, D) for one query (1, Q), convolving each distinct word of the documents once."""
         queries = self.compute_ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])
@@ -79,7 +79,10 @@ class ConvKNRM(TopicRanker):
         return torch.squeeze(self.linear(self.dropout(torch.cat(features, dim=1))), -1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias; positions are of first words."""
+        """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias.
+
+        Positions are those of an n-gram's first word.
+        """
         queries, documents = self.compute_ngrams(query, query_mask), self.compute_ngrams(document, document_mask)
         parts = [Contribution("bias", self.linear.bias.item())]
         for (q, d), weights in zip(NGRAM_PAIRS, self.linear.weight[0].chunk(len(NGRAM_PAIRS)), strict=True):
@@ -89,13 +92,13 @@ class ConvKNRM(TopicRanker):
         return NetworkExplanation(parts, Tensor.tanh)
 
     def compute_ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
-        """Compute n-gram vectors (B, L-h+1, C) per window h, and the mask of n-grams of known words inside the text."""
+        """Compute the n-gram vectors (B, L - h + 1, C) of each window h, and the mask of n-grams of known words."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
         ids, is_known = functional.pad(ids, (0, padding)), functional.pad(get_known_mask(ids, mask), (0, padding))
         vectors = self.embedding(ids).transpose(1, 2)  # (B, E, L)
-        by_window = {}
+        ngrams_by_window = {}
         for window, convolution in zip(WINDOWS, self.convolutions, strict=True):
-            # 1e-9 as in the authors' code: without active channels the vector is uniform, not zero.
+            # As in the authors' code, 1e-9 prevents zero vectors if no channel is active.
             ngrams = convolution(vectors).relu().transpose(1, 2) + 1e-9
-            by_window[window] = ngrams, is_known.unfold(1, window, 1).all(-1)
-        return by_window
+            ngrams_by_window[window] = ngrams, is_known.unfold(1, window, 1).all(-1)
+        return ngrams_by_window

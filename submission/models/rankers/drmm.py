@@ -1,4 +1,4 @@
-"""DRMM: a feed-forward network over the histogram of document similarities of each query term.
+"""DRMM: a feed-forward network over the histogram of each query term's similarities to document terms.
 
 Guo, Fan, Ai, Croft: A Deep Relevance Matching Model for Ad-hoc Retrieval. CIKM 2016. Entezari 2020, 3.4.2 and table 4.1: 1024
 bins of log counts, layers 1024:256:5:1 with tanh, softmax gates.
@@ -22,14 +22,14 @@ SIMILARITY_RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "≥ 0.5"), (0.3, 0.5, "�
 
 
 class DRMM(TopicRanker):
-    """Gated sum over query terms of scores computed from their matching histograms."""
+    """Gated sum over query terms of the match scores computed from their histograms."""
 
     @dataclass(frozen=True)
     class Config:
         """Layer sizes; the embedding table includes padding and unknown.
 
-        `smoothing` is c in ln(count + c). With 1, empty bins are 0. CEDR's 1e-5 sets nearly all of the 1024 inputs to -11.5,
-        which saturates tanh and stops learning.
+        `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all of the 1024 inputs
+        would be -11.5, which saturates tanh and prevents learning.
         """
 
         vocabulary: int
@@ -55,10 +55,10 @@ class DRMM(TopicRanker):
         return (gate * match).sum(-1)
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the bins of all query terms' similarities to the vocabulary; each document looks them up.
+        """Precompute the bin of each query term's similarity to each vocabulary word; documents look the bins up.
 
-        At most D of the 1024 bins are non-empty, so the first layer sums the rows of those instead of a full product. A
-        position weighs ln(count + c) - ln c of its bin, divided by the bin's count.
+        At most D of the 1024 bins are non-empty, so that the first layer sums their weight rows instead of multiplying by all.
+        The weight of a position is that of its bin, ln(count + c) - ln c, divided by the bin's count.
         """
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
         words = torch.unique(queries)
@@ -66,7 +66,7 @@ class DRMM(TopicRanker):
         bins = torch.cat(
             [compute_bins(self.compute_similarity(words, batch), bin_count).int() for batch in batches], dim=1
         )  # (W, V)
-        bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # counted in an extra bin of weight 0
+        bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
         empty = self.first.bias + log(smoothing) * weight.sum(1)  # first-layer output of an empty histogram
 
@@ -86,7 +86,7 @@ class DRMM(TopicRanker):
     def compute_gates_and_matches(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute gates (B, Q), 0 outside the query; match scores (B, Q); and the counted similarities (B, Q, D)."""
+        """Compute gates (B, Q), 0 outside the query; match scores (B, Q); and similarities (B, Q, D)."""
         similarity = self.compute_similarity(query, document)
         is_known, config = get_known_mask(document, document_mask)[:, None], self.config
         histogram = log_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
@@ -95,13 +95,13 @@ class DRMM(TopicRanker):
     def compute_similarity(self, query: Tensor, document: Tensor) -> Tensor:
         """Compute cosine similarities (…, Q, D) of words (…, Q) and (…, D) in float64.
 
-        In float32, rounding depends on the batch and the machine, and can move a similarity across a bin edge.
+        In float32, rounding depends on batch and machine, and could move a similarity across a bin edge.
         """
         return cosine(self.embedding(query).double(), self.embedding(document).double())
 
     def compute_matches(self, hidden: Tensor) -> Tensor:
         """Compute match scores (…) from the first layer's output (…, ·)."""
-        hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, computed twice as fast
+        hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, twice as fast as torch.tanh
         return torch.squeeze(self.third(self.dropout(self.second(hidden).tanh())), -1).tanh()
 
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
-"""GRU: a siamese bidirectional GRU that encodes query and document separately and scores their concatenated mean states.
+"""GRU: a siamese bidirectional GRU, with a linear layer over the concatenated mean states of query and document.
 
 Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Entezari
 2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
 
-In Entezari 2020 the score is a document term plus a query term, so the topic cannot change the ranking; this explains its low
-validation scores. `interaction` adds joint features (InferSent. Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised Learning
-of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
+In Entezari 2020 the score is a document term plus a query term, so that the topic does not affect the ranking; this explains
+its low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised
+Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from submission.models.ranker import Contribution, NetworkExplanation, SiameseRa
 
 
 class GRU(SiameseRanker):
-    """A linear layer over the mean states of a shared bidirectional GRU."""
+    """A linear layer over the mean states of a bidirectional GRU that query and document share."""
 
     half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
@@ -45,17 +45,19 @@ class GRU(SiameseRanker):
         self.ahead, self.back = (nn.GRU(config.dimensions, config.hidden, batch_first=True) for _ in range(2))
         self.dropout = nn.Dropout(config.dropout)
         self.linear = nn.Linear((8 if config.interaction else 4) * config.hidden, 1)
-        if config.interaction:  # initialised as a similarity; a random start overfits the pairs
+        if config.interaction:  # initialised as a similarity, because random weights overfit
             for weights, value in zip(self.linear.weight.data.chunk(4, dim=1), (0.0, 0.0, -1.0, 1.0), strict=True):
                 weights.fill_(value)
 
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
-        """Score vectors (B,): w · [document; query] + b, with `interaction` w · [document; query; |d - q|; d · q] + b."""
-        return torch.squeeze(self.linear(self.dropout(torch.cat([*self._get_features(query, document).values()], dim=1))), -1)
+        """Score vectors (B,): w · [d; q] + b, or with `interaction` w · [d; q; |d - q|; d · q] + b."""
+        return torch.squeeze(
+            self.linear(self.dropout(torch.cat([*self._compute_features(query, document).values()], dim=1))), -1
+        )
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down into document, query, joint features (with `interaction`) and bias."""
-        features = self._get_features(self.encode(query, query_mask), self.encode(document, document_mask))
+        features = self._compute_features(self.encode(query, query_mask), self.encode(document, document_mask))
         weights = self.linear.weight[0].chunk(len(features))
         parts = [
             Contribution(name, (features[name][0] @ weight).item()) for name, weight in zip(features, weights, strict=True)
@@ -64,15 +66,15 @@ class GRU(SiameseRanker):
         independent = "document and query contribute independently: the topic does not affect the ranking"
         return NetworkExplanation(parts, caveat="" if self.config.interaction else independent)
 
-    def _get_features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
-        """Return the features that the linear layer reads, each (B, 2H), by name."""
+    def _compute_features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
+        """Compute the linear layer's input features, (B, 2H) each, by name."""
         features = {"document": document, "query": query}
         if self.config.interaction:
             features |= {"difference": (document - query).abs(), "product": document * query}
         return features
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as mean states (B, 2H) over known words; zero if there are none."""
+        """Encode texts as mean states (B, 2H) over known words; zero if no word is known."""
         is_known = get_known_mask(ids, mask)  # (B, L)
         vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(-1)  # (B, L, E)
         ahead, back, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)  # (B, L, H)

@@ -43,9 +43,9 @@ class KNRM(TopicRanker):
         return self.score_features(self.pooling.pool(similarity, *masks))
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the similarities of all query words to the vocabulary; documents look them up.
+        """Precompute the similarity of each query word to each vocabulary word; documents look the similarities up.
 
-        Kernel values are computed once per distinct word of a topic's documents and summed per document.
+        Kernel values are computed once per distinct word of a batch, and summed over each document.
         """
         words = torch.unique(queries)
         vectors, batches = self.embedding(words), torch.split(self.embedding.weight, VOCABULARY_BATCH)
@@ -54,7 +54,7 @@ class KNRM(TopicRanker):
         def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             terms, index = find_unique_tokens(document * get_known_mask(document, document_mask), self.config.vocabulary)
             rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
-            kernels = self.pooling.evaluate(rows.t().contiguous())  # (T, Q, K); contiguous per word, summed as one row
+            kernels = self.pooling.evaluate(rows.t().contiguous())  # (T, Q, K), contiguous for each word
             kernels[0] = 0  # padding
             matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum").reshape(-1, *kernels.shape[1:])
             return self.score_features(self.pooling.take_logs(matches, get_known_mask(query, query_mask)).sum(1))

@@ -1,4 +1,4 @@
-"""SBERT: a bi-encoder that mean-pools BERT's vectors of topic and premise; the score is their cosine similarity.
+"""SBERT: a bi-encoder whose score is the cosine similarity of the mean-pooled BERT vectors of topic and premise.
 
 Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019. Thakur, Reimers, Daxenberger,
 Gurevych: Augmented SBERT. NAACL 2021.
@@ -18,13 +18,13 @@ from submission.models.ranker import Contribution, DenseRanker, NetworkExplanati
 
 
 class SBERT(BERTRanker, DenseRanker):
-    """Cosine similarity of mean-pooled [CLS] text [SEP] vectors."""
+    """Cosine similarity of BERT's vectors, mean-pooled over [CLS] text [SEP]."""
 
-    cpu_batch_size = 8  # documents per batch; activations stay in the CPU cache
+    cpu_batch_size = 8  # documents per batch, whose activations stay in the CPU cache
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder and search scope: all premises, or those of the nearest conclusions and BM25's candidates."""
+        """Configuration of the encoder, and the searched premises: all, or those of the nearest conclusions and of BM25."""
 
         scope: Literal["premises", "conclusions"] = "conclusions"
 

@@ -21,11 +21,11 @@ from submission.models.ranker import Contribution, LatentRanker, NetworkExplanat
 WINDOW = 5
 HALF_WINDOW = WINDOW // 2  # words on each side of a window's centre
 TEXT_BATCH = 8  # texts per batch
-LATENT_TERM_BATCH = 250  # latent terms per batch at inference; for 12,000 words a batch takes 60 MB
+LATENT_TERM_BATCH = 250  # latent terms per batch at inference; 60 MB for 12,000 distinct words
 
 
 class SNRM(LatentRanker):
-    """Feed-forward ReLU network over a text's 5-grams, summed and normalised by their number."""
+    """A feed-forward ReLU network over a text's 5-grams, whose outputs are summed and normalised by their number."""
 
     half_precision_prefixes = ("embedding.", "layers.")
 
@@ -33,16 +33,16 @@ class SNRM(LatentRanker):
     class Config:
         """Layer sizes; the embedding table includes padding and unknown.
 
-        `hidden`: sizes of hidden layers. `padded`: zero-pad so that each word is a window's centre, as in the authors' code;
-        false: windows lie inside the text (Entezari 2020, eq. 3.17). `length`: exponent of the window count that divides the
-        sum. 1 is the mean (eq. 3.17), which favours short premises; 0 is, up to a constant, the authors' mean over a fixed
-        number of positions, which favours long ones.
+        `padded`: Texts are zero-padded so that each word is the centre of a window, as in the authors' code; otherwise windows
+        lie inside the text (Entezari 2020, eq. 3.17). `length`: Exponent of the window count that divides the sum. 1 gives the
+        mean (eq. 3.17), which favours short premises; 0 gives, up to a constant, the authors' mean over a fixed number of
+        positions, which favours long ones.
         """
 
         vocabulary: int
         dimensions: int = 300
         latent: int = 2000
-        hidden: tuple[int, ...] = ()
+        hidden: tuple[int, ...] = ()  # sizes of hidden layers
         padded: bool = False
         length: float = 1.0
 
@@ -58,7 +58,7 @@ class SNRM(LatentRanker):
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of their number.
 
-        Without `padded`, a text of fewer than 5 words is zero-padded to one window; an empty text gives zero.
+        Without `padded`, texts of fewer than 5 words are zero-padded to one window. The vector of an empty text is zero.
         """
         total = self.compute_activations(ids, mask).sum(2)
         return torch.div(total, self._count_windows(mask).to(total.dtype) ** self.config.length)
@@ -88,7 +88,7 @@ class SNRM(LatentRanker):
         return torch.cat(sums)
 
     def compute_activations(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Compute the activations (B, latent, W) of each window; 0 past the text's end."""
+        """Compute the activations (B, latent, W) of each window; 0 for windows past the text's end."""
         vectors = self.embedding(ids) * get_known_mask(ids, mask).unsqueeze(-1)  # (B, L, E)
         values = self._pad_for_windows(vectors.transpose(1, 2))  # (B, E, ·)
         for layer in self.layers:
@@ -97,7 +97,7 @@ class SNRM(LatentRanker):
         return values * is_window.unsqueeze(1)
 
     def _pad_for_windows(self, texts: Tensor) -> Tensor:
-        """Zero-pad the last axis of texts (…, L): on both sides if `padded`, else at the end to at least one window."""
+        """Zero-pad the last axis of texts (…, L) on both sides if `padded`, else at the end to at least one window."""
         if self.config.padded:
             return functional.pad(texts, (HALF_WINDOW, HALF_WINDOW))
         return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
@@ -108,7 +108,10 @@ class SNRM(LatentRanker):
         return (words if self.config.padded else words - WINDOW + 1).clamp(min=1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down by latent term; positions: windows of highest activation (centre if `padded`, else start)."""
+        """Break the score down by latent term.
+
+        Positions are those of the windows with the highest activations: their centre if `padded`, else their start.
+        """
         query_vector = self.encode(query, query_mask)[0]  # (latent,)
         document_vector = self.encode(document, document_mask)[0]
         query_windows = self.compute_activations(query, query_mask)[0]  # (latent, W)
@@ -122,15 +125,22 @@ class SNRM(LatentRanker):
 
 
 class _WeightedActivationSum(torch.autograd.Function):
-    """Weighted sum of ReLU activations over each text's windows, in batches of texts.
+    """Weighted sum of ReLU activations over the windows of each text, in batches of texts.
 
-    Few activations are positive, so the backward pass adds up only those; autograd would fill a matrix of the size of the
-    vocabulary for every batch.
+    The backward pass sums only over the few positive activations; autograd would fill a gradient matrix over all distinct
+    words for each batch.
     """
 
     @staticmethod
     def forward(ctx: Any, products: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-        """Compute sums (B, C) of windows with weights (B, W), whose activations sum the products (R, C) of rows (B, W, h)."""
+        """Compute the sums (B, C).
+
+        Args:
+            ctx: Context of autograd.
+            products: (R, C), products of words and weights at each window position.
+            rows: (B, W, h), rows of the products that each window sums.
+            weights: (B, W), weights of the windows.
+        """
         sums, active = [], []
         for batch, batch_weights in _iter_batches(rows, weights):
             activations = functional.embedding_bag(batch.flatten(0, 1), products, mode="sum").relu_()  # (b · W, C)
@@ -143,7 +153,7 @@ class _WeightedActivationSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        """Compute the gradient (R, C) of `products` from that of the sums (B, C)."""
+        """Compute the gradient (R, C) of the products from that of the sums (B, C)."""
         [gradient] = gradients
         result = gradient.new_zeros(ctx.size)
         batches = zip(_iter_batches(*ctx.saved_tensors), torch.split(gradient, TEXT_BATCH), ctx.active, strict=True)
@@ -156,7 +166,7 @@ class _WeightedActivationSum(torch.autograd.Function):
 
 
 def _iter_batches(rows: Tensor, weights: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of rows (b, W, h) and weights (b, W), trimmed to the longest text."""
+    """Yield batches of rows (b, W, h) and weights (b, W), trimmed to the longest text of the batch."""
     for batch, batch_weights in zip(torch.split(rows, TEXT_BATCH), torch.split(weights, TEXT_BATCH), strict=True):
         length = max(1, int((batch_weights > 0).sum(1).max()))
         yield batch[:, :length], batch_weights[:, :length]

@@ -1,4 +1,4 @@
-"""TFR-BERT: argument quality from BERT's pooled [CLS] vector and a linear layer, trained with listwise losses.
+"""TFR-BERT: argument quality estimated by a linear layer over BERT's pooled [CLS] vector, trained with listwise losses.
 
 Han, Wang, Bendersky, Najork: Learning-to-Rank with BERT in TF-Ranking. arXiv 2020. Favreau, Zouaq, Bhatnagar: Learning to Rank
 with BERT for Argument Quality Evaluation. FLAIRS 2022.
@@ -22,9 +22,9 @@ class TFRBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder, whether it reads the topic, and dropout before the head."""
+        """Configuration of the encoder, the input and dropout before the linear layer."""
 
-        topic: bool = True  # false: the score does not depend on the topic
+        topic: bool = True  # whether the topic is part of the input
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
@@ -35,7 +35,7 @@ class TFRBERT(CLSRanker):
         self.linear = nn.Linear(width, 1)
 
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the pooler's output (B, E): tanh(W CLS + v)."""
+        """Compute the pooler's output (B, E): tanh(W · CLS + v)."""
         if not self.config.topic:
             query, query_mask = query[:, :0], query_mask[:, :0]
         return torch.tanh(self.pooler(super().pool(query, query_mask, document, document_mask)))

@@ -19,7 +19,7 @@ class VanillaBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder (determines the head's width) and dropout before the head."""
+        """Configuration of the encoder and dropout before the linear layer."""
 
         dropout: float = 0.1
 
