@@ -147,7 +147,7 @@ def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
         torch.cuda.set_device(gpu_index(gpu_ids[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
         if program_fingerprint() != fingerprint:
-            raise UsageError(f"{PROJECT_DIR}: code differs from the driver's; install the same version on all nodes")
+            raise UsageError(f"{PROJECT_DIR}: code version differs from the driver's; install the same version on all nodes")
         return _load_function(function)(item)
     except SubmissionError as error:
         raise type(error)(f"node {ray.util.get_node_ip_address()}: {error}") from None

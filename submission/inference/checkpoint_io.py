@@ -210,7 +210,7 @@ def _load_in_worker(
     checkpoint = with_precision(checkpoint_class.load(directory), precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
-            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from that of the main process ({fingerprint[:12]}…); "
+            f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
             "copy its checkpoint to this path"
         )
     return checkpoint
@@ -245,7 +245,7 @@ def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderR
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: trained with encoder {pretrained.name} (SHA-256 {pretrained.sha256[:12]}…), but {encoder.folder} has "
-            f"SHA-256 {encoder.sha256[:12]}…; install the pinned version"
+            f"{directory}: trained with the encoder {pretrained.name} (SHA-256 {pretrained.sha256[:12]}…), but "
+            f"{encoder.folder} has SHA-256 {encoder.sha256[:12]}…; install the pinned version"
         )
     return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted}

@@ -115,6 +115,6 @@ def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join:
         if len(rows) == 1:
             raise
     # Outside the except clause, because the error's traceback keeps its tensors alive.
-    log.warning("GPU out of memory for a batch of size %d; splitting it in half", len(rows))
+    log.warning("GPU out of memory for a batch of %d rows; splitting it in half", len(rows))
     torch.cuda.empty_cache()
     return join([compute_or_split(compute, half, join) for half in np.array_split(rows, 2)])

@@ -58,7 +58,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def near(actual: Tensor, expected: Tensor) -> None:
+def assert_close(actual: Tensor, expected: Tensor) -> None:
     assert ((actual - expected).abs() <= 1e-5 * expected.abs().clamp(min=1)).all(), (actual, expected)
 
 
@@ -74,9 +74,9 @@ def test_score_does_not_depend_on_the_batch(name: str) -> None:
     assert together.shape == (9,)
     assert together.unique().numel() > 5
     alone = torch.cat([ranker(*pad([q]), *pad([d])) for q, d in zip(queries, documents, strict=True)])
-    near(together, alone)
-    near(ranker(*widen(pad(queries), 3), *widen(pad(documents), 60)), alone)
-    near(ranker(*pad(queries[::-1]), *pad(documents[::-1])).flip(0), alone)
+    assert_close(together, alone)
+    assert_close(ranker(*widen(pad(queries), 3), *widen(pad(documents), 60)), alone)
+    assert_close(ranker(*pad(queries[::-1]), *pad(documents[::-1])).flip(0), alone)
 
 
 @torch.no_grad()
@@ -100,8 +100,8 @@ def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: in
     score = ranker.prepare_queries(pad([[9, 8], query, [3]])[0])
     actual = score(*pad([query]), *pad(documents))
     assert actual.shape == (len(documents),)
-    near(actual, ranker(*pad([query] * len(documents)), *pad(documents)))
-    near(score(*widen(pad([query]), 2), *widen(pad(documents), 7)), actual)
+    assert_close(actual, ranker(*pad([query] * len(documents)), *pad(documents)))
+    assert_close(score(*widen(pad([query]), 2), *widen(pad(documents), 7)), actual)
 
 
 @torch.no_grad()
@@ -113,8 +113,8 @@ def test_encode_batch_equals_encode(name: str, longest: int) -> None:
     documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
     actual = ranker.encode_batch(*pad(documents))
     assert longest < 4 or actual.abs().max() > 0.01
-    near(actual, torch.cat([ranker.encode(*pad([document])) for document in documents]))
-    near(ranker.encode_batch(*widen(pad(documents), 7)), actual)
+    assert_close(actual, torch.cat([ranker.encode(*pad([document])) for document in documents]))
+    assert_close(ranker.encode_batch(*widen(pad(documents), 7)), actual)
 
 
 @torch.no_grad()
@@ -123,7 +123,7 @@ def test_unknown_words_do_not_match(name: str) -> None:
     if name.startswith("gru") or ranker.token_unit == "pieces":
         pytest.skip("does not match known words")
     with_unknown = ranker(*pad([[5, 1]]), *pad([[5, 7, 1]]))
-    near(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
+    assert_close(with_unknown, ranker(*pad([[5]]), *pad([[5, 7]])))
 
 
 @torch.no_grad()
@@ -133,7 +133,7 @@ def test_explanation_sums_to_the_score(name: str, query: list[int], document: li
     pair = (*pad([query]), *pad([document]))
     actual = ranker.explain(*pair)
     total = torch.tensor(sum(part.value for part in actual.contributions))
-    near(total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float())
+    assert_close(total if actual.activation is None else actual.activation(total), ranker(*pair)[0].float())
     for part in actual.contributions:
         assert part.query_position is None or 0 <= part.query_position < max(1, len(query))
         assert all(0 <= position < max(1, len(document)) for position in part.document_positions)
@@ -180,7 +180,7 @@ def test_matching_is_float32_under_autocast(name: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         actual = ranker(*pad(queries), *pad(documents))
     assert actual.dtype == torch.float32
-    near(actual, expected)
+    assert_close(actual, expected)
 
 
 def test_ranker_fits_ten_pairs(name: str) -> None:
@@ -239,7 +239,7 @@ def test_score_pairs_equals_forward(name: str) -> None:
     assert actual.dtype == np.float32
     with torch.no_grad():
         expected = ranker(*pad([queries[row] for row in query]), *pad([premises[row] for row in premise]))
-    near(torch.from_numpy(actual), expected.float())
+    assert_close(torch.from_numpy(actual), expected.float())
 
 
 def test_scores_do_not_depend_on_threads(name: str) -> None:

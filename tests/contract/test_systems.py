@@ -46,7 +46,7 @@ def execution(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.
         yield Execution(Dataset(directory), CheckpointStore(all_checkpoints_dir), CPU, work)
 
 
-def handed_over(execution: Execution, directory: Path) -> Path:
+def write_supplied_run(execution: Execution, directory: Path) -> Path:
     """Write a run with documents that no system retrieves: short ones, and ones without query terms."""
     documents = execution.input.documents["docno"].tolist()
     lines = [
@@ -74,7 +74,7 @@ def test_rankings_are_deterministic(name: str, execution: Execution, make_execut
     assert again.compute_cache_key(stage) == execution.compute_cache_key(stage)
 
 
-class Elsewhere(LocalEngine):
+class RemoteEngine(LocalEngine):
     """An engine that pickles inputs and results like remote processes and completes the last shard first."""
 
     def map(
@@ -96,7 +96,7 @@ def test_system_results_do_not_depend_on_the_engine(
         monkeypatch.setattr(module, "SHARD_SIZE", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
     local, remote = (
-        make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, Elsewhere())
+        make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, RemoteEngine())
     )
     pd.testing.assert_frame_equal(remote.get_ranking(stage), local.get_ranking(stage), check_exact=True)
     assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # what one has begun the other goes on with
@@ -131,7 +131,7 @@ def test_search_equals_ranking_the_same_topic(name: str, execution: Execution) -
 def test_input_run_is_reranked_completely(
     name: str, execution: Execution, make_execution: MakeExecution, tmp_path: Path
 ) -> None:
-    run = handed_over(execution, tmp_path)
+    run = write_supplied_run(execution, tmp_path)
     reranking = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
     assert reranking.supplied_ranking is not None
     listed = reranking.get_ranking(SYSTEMS[name].stage)

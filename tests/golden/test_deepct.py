@@ -44,7 +44,7 @@ def network() -> tuple[DeepCT, dict[str, Tensor], dict[str, Tensor]]:
     return deepct, inputs, expected
 
 
-def on_pieces(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def strip_special_tokens(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Return ids, mask and targets without [CLS] and [SEP], which the network inserts itself."""
     size = inputs["input_mask"].sum(1, keepdim=True) - 2
     mask = torch.arange(LENGTH - 2) < size
@@ -52,14 +52,14 @@ def on_pieces(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     return inputs["input_ids"][:, 1:-1].long() * mask, mask, targets[:, 1:-1]
 
 
-def within(actual: Tensor, expected: Tensor) -> None:
+def assert_close(actual: Tensor, expected: Tensor) -> None:
     """Compare within 1e-6 of the largest value: the reference computes in float32."""
     torch.testing.assert_close(actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
 
 
 def test_word_pieces_and_targets() -> None:
     _, inputs, _ = load("deepct")
-    ids, mask, targets = on_pieces(inputs)
+    ids, mask, targets = strip_special_tokens(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
         assert passage.piece_ids == ids[row][mask[row]].tolist()
         actual = piece_targets(passage, word_labels(passage, recall))
@@ -79,10 +79,10 @@ def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) 
 
 def test_predictions() -> None:
     deepct, inputs, expected = network()
-    ids, mask, targets = on_pieces(inputs)
+    ids, mask, targets = strip_special_tokens(inputs)
     with torch.no_grad():
         actual = torch.where(targets >= 0, deepct(ids, mask), 0.0)
-        within(actual, expected["masked_logits_f32"][:, 1:-1])
+        assert_close(actual, expected["masked_logits_f32"][:, 1:-1])
         for row, passage in enumerate(passages()):
             [words] = deepct.annotate([passage])
             np.testing.assert_allclose([word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6)
@@ -90,9 +90,9 @@ def test_predictions() -> None:
 
 def test_loss_and_gradients() -> None:
     deepct, inputs, expected = network()
-    ids, mask, targets = on_pieces(inputs)
+    ids, mask, targets = strip_special_tokens(inputs)
     loss = sum_squared_error(deepct(ids, mask), targets) / (targets >= 0).sum()
-    within(loss.detach().reshape(1), expected["loss_f32"])
+    assert_close(loss.detach().reshape(1), expected["loss_f32"])
     loss.backward()  # type: ignore[no-untyped-call]
     names = {"tw_output_weights": "linear.weight", "tw_output_bias": "linear.bias"}
     parameters, compared = dict(deepct.named_parameters()), 0
@@ -101,7 +101,7 @@ def test_loss_and_gradients() -> None:
             theirs = name.removeprefix("grad.")
             actual = parameters[names.get(theirs, f"encoder.{theirs}")].grad
             assert actual is not None
-            within(actual, value)
+            assert_close(actual, value)
             compared += 1
     assert compared == 3
 

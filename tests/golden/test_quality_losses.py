@@ -28,7 +28,9 @@ HAS_EQUAL_SCORES = {
 }  # rows whose equal scores have gradient 0 in the reference, -1/2 here
 
 
-def computed(name: str, case: str, dtype: torch.dtype = torch.float64, rows: slice = slice(None)) -> tuple[Tensor, Tensor]:
+def compute_loss_and_gradient(
+    name: str, case: str, dtype: torch.dtype = torch.float64, rows: slice = slice(None)
+) -> tuple[Tensor, Tensor]:
     """Compute the loss of a case's lists and its gradient with respect to the scores."""
     labels, scores = (INPUTS[f"{case}.{kind}"][rows].to(dtype) for kind in ("labels", "scores"))
     loss = LOSSES[name](labels, scores.requires_grad_())
@@ -39,7 +41,7 @@ def computed(name: str, case: str, dtype: torch.dtype = torch.float64, rows: sli
 
 @pytest.mark.parametrize(("case", "name"), DETERMINED)
 def test_losses_equal_the_equations(case: str, name: str) -> None:
-    loss, gradient = computed(name, case)
+    loss, gradient = compute_loss_and_gradient(name, case)
     key = f"{case}.{THEIRS[name]}.estimator"
     torch.testing.assert_close(loss, EXACT[key], rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(gradient, EXACT[f"{key}_grad"], rtol=1e-9, atol=1e-9)
@@ -47,7 +49,7 @@ def test_losses_equal_the_equations(case: str, name: str) -> None:
 
 @pytest.mark.parametrize(("case", "name"), DETERMINED)
 def test_losses_equal_the_reference(case: str, name: str) -> None:
-    loss, gradient = computed(name, case, torch.float32)
+    loss, gradient = compute_loss_and_gradient(name, case, torch.float32)
     key = f"{case}.{THEIRS[name]}.estimator"
     torch.testing.assert_close(loss, EXPECTED[key], rtol=1e-5, atol=1e-6)
     sloped = torch.tensor([row != HAS_EQUAL_SCORES.get((case, name)) for row in range(len(gradient))])
@@ -66,13 +68,13 @@ def test_list_mle_without_ties() -> None:
     unpadded = slice(0, 2)
     theirs = EXPECTED["no_ties.list_mle_loss.per_list"][unpadded].double()
     torch.testing.assert_close(
-        computed("list_mle", "no_ties", rows=unpadded)[0], theirs.mean(0, keepdim=True), rtol=1e-6, atol=0
+        compute_loss_and_gradient("list_mle", "no_ties", rows=unpadded)[0], theirs.mean(0, keepdim=True), rtol=1e-6, atol=0
     )
     gradient = EXACT["no_ties.list_mle_loss.estimator_grad"]
-    torch.testing.assert_close(computed("list_mle", "no_ties")[1], gradient, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(compute_loss_and_gradient("list_mle", "no_ties")[1], gradient, rtol=1e-9, atol=1e-9)
     added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4  # ln(m!) of 2 and of 3 padded items, in 4 lists
     value = EXACT["no_ties.list_mle_loss.estimator"]
-    torch.testing.assert_close(computed("list_mle", "no_ties")[0], value - added, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(compute_loss_and_gradient("list_mle", "no_ties")[0], value - added, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", ["ties", "dense_ranks", "large_scores"])
@@ -82,7 +84,9 @@ def test_list_mle_averages_orders_of_ties(case: str) -> None:
     for row in range(len(mean)):
         padding = (INPUTS[f"{case}.labels"][row] < 0).sum()
         added = torch.lgamma(padding + torch.ones(1, dtype=torch.float64))  # ln(m!) of m padded items
-        losses = added + torch.cat([computed("list_mle", case, rows=slice(row, row + 1))[0] for _ in range(300)])
+        losses = added + torch.cat(
+            [compute_loss_and_gradient("list_mle", case, rows=slice(row, row + 1))[0] for _ in range(300)]
+        )
         slack = 1e-6 * highest[row].abs()
         assert lowest[row] - slack <= losses.min()
         assert losses.max() <= highest[row] + slack

@@ -22,13 +22,13 @@ def build(name: str) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Ten
     tags = tuple(json.loads((DATA / name / "arrays.json").read_text())["meta"]["tags"])[1:-1]
     config = TARGER.Config(17, tags, 102, 10, 5, filters=4, cell=CELLS[name], hidden=12)  # type: ignore[arg-type]
     network = TARGER(config).double().eval()
-    network.load_state_dict({ours(key): value for key, value in weights.items()})
+    network.load_state_dict({map_weight_name(key): value for key, value in weights.items()})
     ids, mask = inputs["word_ids"], inputs["mask"].bool()
     words = torch.arange(ids.numel()).view_as(ids)  # each token distinct
     return network, (ids.flatten(), inputs["char_ids"].flatten(0, 1), words, mask), inputs["tag_ids"], expected
 
 
-def ours(theirs: str) -> str:
+def map_weight_name(theirs: str) -> str:
     """Return our name of a reference weight."""
     layer, _, weight = theirs.partition(".")
     names = {"word_embedding": "embedding.weight", "char_embedding": "letters.weight", "transitions": "crf.transitions"}
@@ -57,7 +57,7 @@ def test_loss_and_gradients(name: str) -> None:
     torch.testing.assert_close(loss, expected["nll"].double().squeeze(), **CLOSE)
     loss.backward()
     expected_gradients = {
-        ours(name.removeprefix("grad.")): value for name, value in expected.items() if name.startswith("grad.")
+        map_weight_name(name.removeprefix("grad.")): value for name, value in expected.items() if name.startswith("grad.")
     }
     gradients = {name: value.grad for name, value in network.named_parameters()}
     assert gradients.keys() == expected_gradients.keys()

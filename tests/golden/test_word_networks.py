@@ -37,7 +37,7 @@ def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
     return ours, inside
 
 
-def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
+def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
@@ -52,9 +52,9 @@ def knrm() -> tuple[KNRM, dict[str, Tensor], dict[str, Tensor]]:
 def test_knrm_scores_and_features() -> None:
     network, inputs, expected = knrm()
     query, document = ids(inputs["query_ids"]), ids(inputs["doc_ids"])
-    close(network(*query, *document), expected["score_f64"])
+    assert_close(network(*query, *document), expected["score_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
-    close(network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)), expected["features_f64"])
+    assert_close(network.pooling.pool(similarity, get_known_mask(*query), get_known_mask(*document)), expected["features_f64"])
 
 
 def test_knrm_gradients() -> None:
@@ -62,18 +62,18 @@ def test_knrm_gradients() -> None:
     query = ids(inputs["query_ids"])
     loss = hinge_loss(network(*query, *ids(inputs["doc_ids"])), network(*query, *ids(inputs["neg_doc_ids"])), margin=1.0)
     loss.backward()
-    close(loss.detach(), expected["pair_loss_f64"].squeeze())
+    assert_close(loss.detach(), expected["pair_loss_f64"].squeeze())
     gradients = {name.removeprefix("grad."): value for name, value in expected.items() if name.startswith("grad.")}
     assert len(gradients) == 3
     (words,) = (value for name, value in gradients.items() if "emb" in name)
     assert network.embedding.weight.grad is not None
-    close(network.embedding.weight.grad[2:], words[1:])
+    assert_close(network.embedding.weight.grad[2:], words[1:])
     (weight,) = (value for value in gradients.values() if value.shape == (1, 21))
     (bias,) = (value for value in gradients.values() if value.shape == (1,))
     assert network.linear.weight.grad is not None
     assert network.linear.bias.grad is not None
-    close(network.linear.weight.grad, weight)
-    close(network.linear.bias.grad, bias)
+    assert_close(network.linear.weight.grad, weight)
+    assert_close(network.linear.bias.grad, bias)
 
 
 def gru() -> tuple[GRU, dict[str, Tensor], dict[str, Tensor]]:
@@ -90,15 +90,15 @@ def gru() -> tuple[GRU, dict[str, Tensor], dict[str, Tensor]]:
 def test_gru_scores_without_padding() -> None:
     network, inputs, expected = gru()
     scores = network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
-    close(scores[:6], expected["score_unpadded_f64"])
+    assert_close(scores[:6], expected["score_unpadded_f64"])
     assert scores.isfinite().all()
 
 
 def test_gru_full_row_equals_the_unpacked_reference() -> None:
     network, inputs, expected = gru()
     query, document = ([part[:1] for part in ids(inputs[name])] for name in ("query_ids", "doc_ids"))
-    close(network(*query, *document), expected["score_f64"][:1])
-    close(torch.cat([network.encode(*document), network.encode(*query)], 1), expected["rep_f64"][:1])
+    assert_close(network(*query, *document), expected["score_f64"][:1])
+    assert_close(torch.cat([network.encode(*document), network.encode(*query)], 1), expected["rep_f64"][:1])
 
 
 def test_gru_empty_side_is_the_zero_vector() -> None:
@@ -120,7 +120,7 @@ def drmm(smoothing: float = 1e-5) -> tuple[DRMM, tuple[Tensor, Tensor], tuple[Te
 
 def test_drmm_scores() -> None:
     network, query, document, expected = drmm()
-    close(network(*query, *document), expected["score_tanh_gated_f64"])
+    assert_close(network(*query, *document), expected["score_tanh_gated_f64"])
 
 
 @pytest.mark.parametrize("bins", [1024, 30, 11, 5])
@@ -129,7 +129,7 @@ def test_drmm_histograms(bins: int) -> None:
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
     actual = log_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
     real = query[1]
-    close(actual[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
+    assert_close(actual[real], expected[f"log_histogram_{bins}"][real].double(), 1e-6)
 
 
 @pytest.mark.parametrize("bins", [1024, 30, 11, 5])
@@ -165,6 +165,6 @@ def test_conv_knrm() -> None:
     scores = network(*ids(inputs["query_ids"]), *ids(inputs["doc_ids"]))
     actual = features(network, inputs)
     for row in (0, 7):
-        close(scores[row], expected["score_f64"][row])
-        close(actual[row], expected["features_f64"][row])
-    close(actual[:, :21], expected["features_f64"][:, :21])
+        assert_close(scores[row], expected["score_f64"][row])
+        assert_close(actual[row], expected["features_f64"][row])
+    assert_close(actual[:, :21], expected["features_f64"][:, :21])

@@ -22,7 +22,9 @@ def test_rank_rejects_invalid_ray_addresses(address: str, capsys: pytest.Capture
     assert "expected HOST:PORT" in capsys.readouterr().err
 
 
-def test_without_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_ray_installation_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2

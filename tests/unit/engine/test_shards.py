@@ -14,49 +14,56 @@ from ray import cloudpickle
 from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
-from submission.inference import ranker_checkpoint as module
+from submission.inference import checkpoint_io
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import write_tiny_ranker
 
 
-class Backwards(LocalEngine):
+class ReversedEngine(LocalEngine):
     """Completes the last shard first."""
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
         return ((index, function(part)) for index, part in list(parts)[::-1])
 
 
-def parts(n: int) -> list[Shard[int]]:
+def make_shards(n: int) -> list[Shard[int]]:
     """Create shards that return their index."""
     return [Shard(f"{index}.bin", index + 1, lambda index=index: index) for index in range(n)]  # type: ignore[misc]
 
 
-def make(directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, n: int = 4) -> list[bytes]:
+def compute_contents(
+    directory: Path, function: Callable[[int], bytes], engine: LocalEngine = LOCAL_ENGINE, n: int = 4
+) -> list[bytes]:
     """Return the contents of all shards."""
-    content = compute_shards(function, parts(n), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
+    content = compute_shards(function, make_shards(n), ArtifactStore(directory, {}), engine, CPU, "numbers", "units")
     return [content(index) for index in range(n)]
 
 
 def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
     computed: list[int] = []
 
-    def stops(part: int) -> bytes:
+    def stop_after_shard(part: int) -> bytes:
         computed.append(part)
         if computed == [0, 1, 2]:
             raise KeyboardInterrupt
         return b"%d" % part
 
     with pytest.raises(KeyboardInterrupt):
-        make(tmp_path, stops)
+        compute_contents(tmp_path, stop_after_shard)
     assert sorted(file.name for file in tmp_path.glob("*.bin")) == ["0.bin", "1.bin"]
-    assert make(tmp_path, stops, Backwards()) == [b"0", b"1", b"2", b"3"]  # begun by one engine, finished by another
+    assert compute_contents(tmp_path, stop_after_shard, ReversedEngine()) == [
+        b"0",
+        b"1",
+        b"2",
+        b"3",
+    ]  # begun by one engine, finished by another
     assert computed == [0, 1, 2, 3, 2]
-    assert make(tmp_path, stops) == [b"0", b"1", b"2", b"3"]
+    assert compute_contents(tmp_path, stop_after_shard) == [b"0", b"1", b"2", b"3"]
     assert len(computed) == 5
 
 
-class Elsewhere(LocalEngine):
+class RemoteEngine(LocalEngine):
     """Simulates a process on another machine with a shared disk."""
 
     shares_cache = True
@@ -77,7 +84,7 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
         return Shard(f"{index}.bin", 1, text.read_bytes, can_load_remotely=index > 0)
 
     shards, function = [part(index) for index in range(3)], operator.methodcaller("upper")
-    content = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), Elsewhere(), CPU, "texts", "texts")
+    content = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), RemoteEngine(), CPU, "texts", "texts")
     text.unlink()  # nobody needs it any more
     again = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
     assert [read(index) for read in (content, again) for index in range(3)] == [b"X" * 1000] * 6
@@ -85,18 +92,18 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
 
 def test_damaged_shards_are_recomputed(tmp_path: Path) -> None:
     content = compute_shards(
-        lambda part: b"%d" % part, parts(2), ArtifactStore(tmp_path, {}), LOCAL_ENGINE, CPU, "numbers", "units"
+        lambda part: b"%d" % part, make_shards(2), ArtifactStore(tmp_path, {}), LOCAL_ENGINE, CPU, "numbers", "units"
     )
     (tmp_path / "1.bin").write_bytes(b"damaged")
     assert [content(0), content(1)] == [b"0", b"1"]
     (tmp_path / "0.bin").write_bytes(b"damaged")
-    assert make(tmp_path, lambda part: b"%d" % part, n=2) == [b"0", b"1"]
+    assert compute_contents(tmp_path, lambda part: b"%d" % part, n=2) == [b"0", b"1"]
 
 
 def test_progress_counts_computed_shards(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    make(tmp_path, lambda part: b"%d" % part, n=2)
-    make(tmp_path, lambda part: b"%d" % part, Backwards())
+    compute_contents(tmp_path, lambda part: b"%d" % part, n=2)
+    compute_contents(tmp_path, lambda part: b"%d" % part, ReversedEngine())
     assert [record.getMessage().partition(" in ")[0] for record in caplog.records] == ["numbers: 3 units", "numbers: 7 units"]
 
 
@@ -111,14 +118,16 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(checkpoints: Path, monkey
     restored = pickle.loads(pickled)
     assert restored is not opened
     assert (restored.fingerprint, restored.directory) == (opened.fingerprint, checkpoints / "knrm")
-    monkeypatch.setattr(module, "load_network", None)
+    monkeypatch.setattr(checkpoint_io, "load_network", None)
     assert pickle.loads(pickled) is restored
 
 
 def test_replaced_checkpoint_fails(checkpoints: Path) -> None:
     pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
-    with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy that one here"):
+    with pytest.raises(
+        CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy its checkpoint to this path"
+    ):
         pickle.loads(pickled)
 
 

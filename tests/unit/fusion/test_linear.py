@@ -28,7 +28,7 @@ def frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "dirichlet"])
 
 
-def test_score_by_hand() -> None:
+def test_score_matches_hand_computed_value() -> None:
     features = {"bm25": np.array([2.0, 0.0]), "dirichlet": np.array([1.0, -2.0]), "length": np.array([0.5, 0.25])}
     assert MODEL.score(features).tolist() == [0.5 + 0.25 - 0.25 + 0.5, 0.5 - 0.5 + 0.0 + 0.25]
     assert {name: values.tolist() for name, values in MODEL.compute_contributions(features).items()} == {
@@ -38,7 +38,7 @@ def test_score_by_hand() -> None:
     assert MODEL.member_checkpoints == {"dirichlet": {"dirichlet": "d1"}, "bm25": {}}
 
 
-def test_standardise_by_topic_by_hand() -> None:
+def test_standardised_features_match_hand_computed_values() -> None:
     pool = frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
     candidates = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
@@ -62,7 +62,7 @@ def test_equal_values_have_no_deviation(value: float) -> None:
     assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
 
 
-def test_lengths() -> None:
+def test_log_lengths() -> None:
     lengths = log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
     assert lengths.tolist() == [0.0, 0.0, pytest.approx(np.log(4)), 6.5]
 

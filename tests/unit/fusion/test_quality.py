@@ -16,7 +16,7 @@ from submission.storage.checkpoint_directory import CONFIG, encode_json, read_co
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
 
 
-def test_scores_by_hand() -> None:
+def test_scores_match_hand_computed_values() -> None:
     scores = QualityInterpolation("1", 3, 0.5).score(np.array([9.0, 6, 3, 2.5, 1]), np.array([0.0, 0, 3]))
     high, low = 3 / np.sqrt(6), np.sqrt(2) / 2  # z of 9 among 9, 6, 3; minus z of 0 among 0, 0, 3
     first = [high - low / 2, -low / 2, -high + low]
@@ -37,7 +37,7 @@ def test_lower_ranked_documents_keep_their_order(relevance: np.ndarray, quality:
 
 
 @given(VALUES)
-def test_z_scores_by_hand(values: np.ndarray) -> None:
+def test_z_scores_match_hand_computed_values(values: np.ndarray) -> None:
     standardised = z_scores(values, values)
     if (values == values[0]).all():
         assert standardised.tolist() == [0] * len(values)

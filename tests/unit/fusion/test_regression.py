@@ -24,7 +24,7 @@ def scores(rows: dict[tuple[str, str], float]) -> pd.DataFrame:
     return pd.DataFrame([(qid, docno, score) for (qid, docno), score in rows.items()], columns=["qid", "docno", "score"])
 
 
-def test_score_rankings_by_hand() -> None:
+def test_scores_match_hand_computed_values() -> None:
     lists = {
         "knrm": scores({("1", "a"): 0.0, ("1", "b"): 7.0, ("2", "a"): -1.0}),
         "gru": scores({("1", "a"): 14.0, ("1", "c"): 25.0, ("2", "a"): 3.0}),

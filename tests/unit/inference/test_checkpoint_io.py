@@ -59,7 +59,7 @@ def test_fingerprint_is_deterministic(checkpoints: Path) -> None:
     assert first.fingerprint == load_checkpoint(checkpoints / "knrm").fingerprint
 
 
-def test_missing_checkpoint_names_those_present(checkpoints: Path) -> None:
+def test_missing_checkpoint_lists_available_ones(checkpoints: Path) -> None:
     with pytest.raises(CheckpointError, match="checkpoint not found; available: knrm"):
         load_checkpoint(checkpoints / "kmrm")
 

@@ -69,7 +69,7 @@ def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, 
     np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
 
 
-def test_threads_are_at_most_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)

@@ -31,7 +31,7 @@ DOCNOS = [f"d{index:02}" for index in range(50)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
-def texts_of(docnos: Sequence[str]) -> list[str]:
+def select_premises(docnos: Sequence[str]) -> list[str]:
     """Return the texts of documents."""
     return [TEXTS[DOCNOS.index(docno)] for docno in docnos]
 
@@ -44,7 +44,7 @@ class Passage:
         return len(self.text.split())
 
 
-class Counting(Enricher[Passage]):
+class LengthWeighting(Enricher[Passage]):
     """Weighs each word by its length; words of one or two letters are not indexed."""
 
     output_name = "length"
@@ -66,7 +66,7 @@ class Counting(Enricher[Passage]):
         return counts
 
 
-class Sentences:
+class SentenceTokeniser:
     file: ClassVar[str] = "none"
 
     def split(self, text: str) -> list[Passage]:
@@ -75,12 +75,14 @@ class Sentences:
 
 @pytest.fixture
 def opened() -> EnricherCheckpoint:
-    reader: Any = Sentences()
-    return EnricherCheckpoint(Counting(), reader, "a test")
+    reader: Any = SentenceTokeniser()
+    return EnricherCheckpoint(LengthWeighting(), reader, "a test")
 
 
 def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
-    return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(0, len(TEXTS))
+    return enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(
+        0, len(TEXTS)
+    )
 
 
 def test_passages_are_assigned_to_their_texts(opened: EnricherCheckpoint) -> None:
@@ -89,7 +91,7 @@ def test_passages_are_assigned_to_their_texts(opened: EnricherCheckpoint) -> Non
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
-    assert isinstance(opened.network, Counting)
+    assert isinstance(opened.network, LengthWeighting)
     assert opened.network.computed == [["seven eight nine ten eleven", " two three four", " five six", "one"]]
     assert enrich_texts(["a bb ccc dddd. ccc"], opened, CPU) == [{"ccc": 6, "dddd": 4}]
 
@@ -100,7 +102,7 @@ def test_result_does_not_depend_on_shards(opened: EnricherCheckpoint, tmp_path: 
     for size in (1, 7, 49):
         monkeypatch.setattr(enrichment, "SHARD_SIZE", size)
         assert run(opened, tmp_path / f"{size}") == expected
-        collection = enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
+        collection = enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
         assert collection.get_word_frequencies(3, 21) == expected[3:21]
         assert collection.get_word_frequencies(40, 90) == expected[40:]
 
@@ -108,24 +110,24 @@ def test_result_does_not_depend_on_shards(opened: EnricherCheckpoint, tmp_path: 
 def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_path: Path) -> None:
     functions: list[str] = []
 
-    class Backwards(LocalEngine):
+    class ReversedEngine(LocalEngine):
         def map(self, function, parts, device):  # type: ignore[no-untyped-def]
             functions.append(getattr(function, "func", function).__name__)
             return ((index, function(part)) for index, part in list(parts)[::-1])
 
-    enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "other", {}), Backwards())
+    enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / "other", {}), ReversedEngine())
     run(opened, tmp_path / "here")
     local, remote = ({file.name: file.read_bytes() for file in (tmp_path / name).glob("part-*")} for name in ("here", "other"))
     assert local == remote
     assert functions == ["measure_sample", "encode_shard"]
-    assert isinstance(opened.network, Counting)
+    assert isinstance(opened.network, LengthWeighting)
     opened.network.computed.clear()
     assert enrich_separately(opened, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
     assert opened.network.computed == [["one"], ["seven"]]
 
 
 def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Four(LocalEngine):
+    class FourWorkerEngine(LocalEngine):
         def worker_count(self, device: torch.device) -> int:
             return 4
 
@@ -135,7 +137,7 @@ def test_time_is_shared_by_workers(opened: EnricherCheckpoint, tmp_path: Path, m
     monkeypatch.setattr(
         enrichment, "log", SimpleNamespace(info=lambda message, *args: estimates.append(args[2]), warning=lambda *args: None)
     )
-    enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path, {}), Four())
+    enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path, {}), FourWorkerEngine())
     assert estimates == [62.5 / 4]
 
 
@@ -144,14 +146,14 @@ def test_enrichment_resumes_after_kills(
 ) -> None:
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 10)
     run(opened, tmp_path / "whole")
-    words_of, computed = enrichment.enrich_texts, []
+    enrich_texts_original, computed = enrichment.enrich_texts, []
 
     def interrupt(texts: Sequence[str], *args: Any) -> list[Mapping[str, int]]:
         if len(texts) == 10:
             computed.append(TEXTS.index(texts[0]) // 10)
             if len(computed) in (2, 4, 6):
                 raise KeyboardInterrupt
-        return words_of(texts, *args)
+        return enrich_texts_original(texts, *args)
 
     monkeypatch.setattr(enrichment, "enrich_texts", interrupt)
     for _ in range(3):
@@ -198,12 +200,14 @@ def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Pa
     monkeypatch.setattr(term_index_module, "SHARD_SIZE", 20)
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 7)
 
-    def enriching() -> enrichment.EnrichedCollection:
-        return enrich_collection(DOCNOS, texts_of, opened, CPU, ArtifactStore(tmp_path / "parts", {}))
+    def load_enriched() -> enrichment.EnrichedCollection:
+        return enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / "parts", {}))
 
     def build(settings: IndexSettings) -> TermIndex:
         cache = ArtifactStore(tmp_path / settings.stemmer, {})
-        return load_or_build_term_index(COLLECTION["docno"].tolist(), build_text_lookup(COLLECTION), settings, cache, enriching)
+        return load_or_build_term_index(
+            COLLECTION["docno"].tolist(), build_text_lookup(COLLECTION), settings, cache, load_enriched
+        )
 
     index = build(IndexSettings(stemmer="porter"))
     index_terms, frequencies = index.get_document_terms(1)

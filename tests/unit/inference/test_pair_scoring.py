@@ -59,7 +59,7 @@ def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.Monke
     assert calls == [2]  # batches: two of one topic, one of the other
 
 
-def test_nan_score_is_named(checkpoints: Path, tmp_path: Path) -> None:
+def test_nan_score_fails_with_its_document(checkpoints: Path, tmp_path: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
     checkpoint.network.score_features = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
     with pytest.raises(CheckpointError, match="document d for topic 1"):

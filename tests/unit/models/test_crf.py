@@ -15,7 +15,7 @@ LENGTHS = (5, 1, 3)
 
 
 @pytest.fixture
-def crf() -> CRF:
+def make_crf() -> CRF:
     torch.manual_seed(0)
     network = CRF(TAGS).double()
     with torch.no_grad():
@@ -30,7 +30,7 @@ def make_batch(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[
     return emissions.masked_fill(~mask[:, :, None], 1e6), mask
 
 
-def all_ways(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], float]:
+def score_all_paths(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], float]:
     """Score all tag sequences of a sequence (L, S)."""
     transitions, scores = crf.transitions.tolist(), {}
     for tags in product(range(TAGS + 2), repeat=length):
@@ -45,7 +45,7 @@ def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
     emissions, mask = make_batch()
     log_partition, best = crf.compute_log_partition(emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
-        scores = all_ways(crf, emissions[row], length)
+        scores = score_all_paths(crf, emissions[row], length)
         assert len(scores) == (TAGS + 2) ** length
         expected = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0)
         torch.testing.assert_close(log_partition[row], expected, rtol=0, atol=1e-9)

@@ -23,10 +23,10 @@ from submission.text.passages import PassageReader
 from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, update_hash, write_deepct
 
 CPU = torch.device("cpu")
-TEXTS_READ = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
+TEXTS = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
 
 
-def deepct(dropout: float = 0.1) -> DeepCT:
+def make_network(dropout: float = 0.1) -> DeepCT:
     torch.manual_seed(0)
     bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
     return DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60, dropout=dropout))
@@ -39,8 +39,8 @@ def directory(tmp_path: Path) -> Path:
 
 
 def test_weights_do_not_depend_on_the_batch() -> None:
-    network, reader = deepct().eval(), PassageReader(build_tiny_tokenizer(), 12, 60)
-    passages = [passage for text in TEXTS_READ for passage in reader.split(text)]
+    network, reader = make_network().eval(), PassageReader(build_tiny_tokenizer(), 12, 60)
+    passages = [passage for text in TEXTS for passage in reader.split(text)]
     with torch.no_grad():
         together = network.annotate(passages)
         assert [len(words) for words in together] == [4, 1, 12, 12, 11, 2]
@@ -51,7 +51,7 @@ def test_weights_do_not_depend_on_the_batch() -> None:
 
 
 def test_initial_weights_and_dropout() -> None:
-    network = deepct(dropout=0.5)
+    network = make_network(dropout=0.5)
     assert network.linear.bias.item() == 0
     assert 0 < network.linear.weight.abs().max() <= 0.04
     ids, mask = pad([[4, 5, 6]])
@@ -72,8 +72,8 @@ def test_every_parameter_has_a_gradient_or_is_frozen() -> None:
     assert not any("layer.1" in name for name in without)
 
 
-def test_passage_weights_are_summed_by_hand() -> None:
-    network = deepct()
+def test_term_frequencies_match_hand_computed_values() -> None:
+    network = make_network()
     first = [
         TokenAnnotation("cage", 0, 4, 0.304),
         TokenAnnotation("the", 5, 8, -0.2),
@@ -95,9 +95,9 @@ def test_load_restores_the_checkpoint(directory: Path) -> None:
     opened = load_enricher(directory)
     assert isinstance(opened.network, DeepCT)
     assert not opened.network.training
-    frequencies = enrich_texts(TEXTS_READ, opened, CPU)
+    frequencies = enrich_texts(TEXTS, opened, CPU)
     assert (frequencies[2], frequencies[0] != {}, opened.fingerprint) == ({}, True, load_enricher(directory).fingerprint)
-    [passages] = annotate_texts(TEXTS_READ[3:4], opened, CPU)
+    [passages] = annotate_texts(TEXTS[3:4], opened, CPU)
     assert [len(passage) for passage in passages] == [12, 12, 11]
     rows = json.loads((directory / "probe.json").read_text())
     assert [row["text"] for row in rows] == list(PROBE_TEXTS)

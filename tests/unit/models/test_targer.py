@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference import enricher_checkpoint
+from submission.inference import checkpoint_io
 from submission.inference.checkpoint_io import save_network
 from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, EnricherCheckpoint, load_enricher
 from submission.models.enricher import TokenAnnotation
@@ -152,7 +152,7 @@ def tagged(tags: str) -> list[TokenAnnotation]:
     return [TokenAnnotation(word, start, end, float(tag in "pm"), labels.get(tag, "O")) for word, (start, end), tag in rows]
 
 
-def test_kept_components_have_the_original_text() -> None:
+def test_indexed_components_have_the_original_text() -> None:
     frequencies = network().compute_term_frequencies
     everything = tagged("p" * 17)
     assert join_adjacent(everything) == TEXT.split()
@@ -197,7 +197,7 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(tmp_path: Path, monkeypat
     unpickled = pickle.loads(pickled)
     assert unpickled is not opened
     assert (unpickled.fingerprint, unpickled.directory) == (opened.fingerprint, tmp_path / "targer")
-    monkeypatch.setattr(enricher_checkpoint, "load_network", None)
+    monkeypatch.setattr(checkpoint_io, "load_network", None)
     assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(EnricherCheckpoint(opened.network, opened.tokeniser, "a test"))

@@ -19,7 +19,7 @@ def ranker(topic: bool) -> TFRBERT:
     return TFRBERT(TFRBERT.Config(bert=BERT, cls=2, sep=3, topic=topic)).double().eval()
 
 
-def theirs(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
+def score_with_transformers(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
     """Score pairs one by one with transformers' network."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
     pooler = {f"pooler.dense.{name}": value for name, value in ours.pooler.state_dict().items()}
@@ -40,11 +40,11 @@ def theirs(ours: TFRBERT, queries: list[list[int]]) -> Tensor:
 
 
 @torch.no_grad()
-def test_scores_equal_the_library() -> None:
+def test_scores_equal_transformers() -> None:
     ours = ranker(topic=True)
     actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
     assert actual.std() > 1e-3
-    torch.testing.assert_close(actual, theirs(ours, QUERIES), rtol=0, atol=1e-9)
+    torch.testing.assert_close(actual, score_with_transformers(ours, QUERIES), rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -53,5 +53,5 @@ def test_topic_is_ignored_if_disabled() -> None:
     actual = ours(*pad(QUERIES), *pad(DOCUMENTS))
     assert torch.equal(actual, ours(*pad(QUERIES[::-1]), *pad(DOCUMENTS)))
     assert torch.equal(actual, ours(*pad([[9] * 20] * len(DOCUMENTS)), *pad(DOCUMENTS)))
-    torch.testing.assert_close(actual, theirs(ours, [[]] * len(DOCUMENTS)), rtol=0, atol=1e-9)
+    torch.testing.assert_close(actual, score_with_transformers(ours, [[]] * len(DOCUMENTS)), rtol=0, atol=1e-9)
     assert (actual - ranker(topic=True)(*pad(QUERIES), *pad(DOCUMENTS))).abs().max() > 1e-3

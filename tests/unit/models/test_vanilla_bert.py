@@ -31,7 +31,7 @@ def score(network: VanillaBERT, seed: int = 0) -> Tensor:
 
 
 @torch.no_grad()
-def test_cls_only_block_keeps_scores() -> None:
+def test_cls_only_layer_preserves_scores() -> None:
     ours, plain = networks()
     assert score(plain).std() > 1e-3
     assert (score(ours) - score(plain)).abs().max() < 1e-12
@@ -39,7 +39,7 @@ def test_cls_only_block_keeps_scores() -> None:
     assert widths[0] > widths[-1] == 1
 
 
-def test_cls_only_block_keeps_gradients() -> None:
+def test_cls_only_layer_preserves_gradients() -> None:
     ours, plain = (network.train() for network in networks())
     assert isinstance(ours.encoder.bert.encoder.layer[-1], ClsOnlyLayer)
     assert not torch.equal(score(ours), score(ours, 1))

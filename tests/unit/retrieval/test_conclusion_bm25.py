@@ -51,7 +51,7 @@ def test_scores_equal_the_okapi_formula() -> None:
     assert score == pytest.approx(math.log(4.5 / 1.5) * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 3)))
 
 
-def test_at_most_a_hundred_conclusions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_100_conclusions_are_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
     assert conclusion_bm25.MAX_CONCLUSIONS == 100
     many = pd.DataFrame(
         {"docno": [f"d{n:03}" for n in range(400)], "conclusion": [f"zoo w{n:03}" for n in range(150)] + ["x"] * 250}
@@ -91,7 +91,7 @@ def test_scores_equal_rank_bm25() -> None:
     assert max(lists) == conclusion_bm25.MAX_CONCLUSIONS
 
 
-def test_stored_index_is_identical() -> None:
+def test_serialisation_round_trip() -> None:
     index = ConclusionIndex.build(CORPUS)
     again = ConclusionIndex.from_bytes(index.to_bytes())
     assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)

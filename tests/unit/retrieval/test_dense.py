@@ -105,13 +105,13 @@ def test_index_does_not_depend_on_shards_and_resumes(
     np.testing.assert_allclose(once._vectors, index._vectors, rtol=0, atol=1e-3)
     calls, encode = [], encode_texts
 
-    def stops(texts: list[TokenIds], *args: object) -> np.ndarray:
+    def stop_after_shard(texts: list[TokenIds], *args: object) -> np.ndarray:
         calls.append(len(texts))
         if calls == [40, 40, 40]:
             raise KeyboardInterrupt
         return encode(texts, *args)
 
-    monkeypatch.setattr(dense, "encode_texts", stops)
+    monkeypatch.setattr(dense, "encode_texts", stop_after_shard)
     with pytest.raises(KeyboardInterrupt):
         build(corpus, checkpoint, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()

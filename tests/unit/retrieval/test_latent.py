@@ -75,7 +75,7 @@ def test_scores_equal_dense_dot_products(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "manifest.json"]
 
 
-def test_retrieval(
+def test_search_returns_positive_scores_in_order(
     checkpoint: RankerCheckpoint,
     corpus: pd.DataFrame,
     tmp_path: Path,
@@ -114,14 +114,14 @@ def test_build_resumes(
     build(checkpoint, corpus, tmp_path / "whole")
     calls, postings = [], latent._compute_postings
 
-    def stops(texts: list[str], start: int, *args: object) -> np.ndarray:
+    def stop_after_shard(texts: list[str], start: int, *args: object) -> np.ndarray:
         if start == 32 and not calls.count(32):
             calls.append(32)
             raise KeyboardInterrupt
         calls.append(start)
         return postings(texts, start, *args)
 
-    monkeypatch.setattr(latent, "_compute_postings", stops)
+    monkeypatch.setattr(latent, "_compute_postings", stop_after_shard)
     with pytest.raises(KeyboardInterrupt):
         build(checkpoint, corpus, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()

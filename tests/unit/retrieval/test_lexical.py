@@ -37,7 +37,7 @@ QUERY = build_query(["teacher", "tenur"])
 MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query"), Dirichlet()]
 
 
-def index_of(texts: list[str], directory: Path) -> TermIndex:
+def build_index(texts: list[str], directory: Path) -> TermIndex:
     documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
     return load_or_build_term_index(
         documents["docno"].tolist(), build_text_lookup(documents), IndexSettings(stemmer="none"), ArtifactStore(directory, {})
@@ -45,8 +45,8 @@ def index_of(texts: list[str], directory: Path) -> TermIndex:
 
 
 @pytest.fixture
-def six(tmp_path: Path) -> TermIndex:
-    return index_of(SIX, tmp_path / "six")
+def six_documents(tmp_path: Path) -> TermIndex:
+    return build_index(SIX, tmp_path / "six")
 
 
 def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
@@ -54,13 +54,14 @@ def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dic
     return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
 
 
-def test_scores_by_hand(six: TermIndex) -> None:
-    assert (len(six.lengths), six.tokens) == (6, 19)
-    assert scores(six, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
-    assert scores(six, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
+def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
+    assert (len(six_documents.lengths), six_documents.tokens) == (6, 19)
+    assert scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
+    assert scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
     constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is ours times ln 2, and it
     textbook = {
-        document: value * math.log(2) + constant for document, value in scores(six, QUERY, Dirichlet(10, "query")).items()
+        document: value * math.log(2) + constant
+        for document, value in scores(six_documents, QUERY, Dirichlet(10, "query")).items()
     }
     assert textbook == pytest.approx({1: -3.294772, 2: -4.359483}, abs=1e-6)
 
@@ -72,56 +73,62 @@ def test_scores_by_hand(six: TermIndex) -> None:
         ("score", {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}),
     ],
 )
-def test_expansion_by_hand(six: TermIndex, feedback: str, weights: dict[str, float]) -> None:
-    expanded = expand_query(six, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
+def test_expansion_matches_hand_computed_values(six_documents: TermIndex, feedback: str, weights: dict[str, float]) -> None:
+    expanded = expand_query(six_documents, QUERY, Dirichlet(10), RM3(2, 3, 0.6, feedback, min_df=1, max_df_ratio=1.1))
     assert max(expanded.values()) == 1
     assert {term: value / sum(expanded.values()) for term, value in expanded.items()} == pytest.approx(weights, abs=1e-6)
 
 
-def test_second_search_by_hand(six: TermIndex) -> None:
+def test_search_with_expanded_query_matches_hand_computed_values(six_documents: TermIndex) -> None:
     expansion = RM3(2, 3, 0.6, "equal", min_df=1, max_df_ratio=1.1)
-    expanded = expand_query(six, QUERY, Dirichlet(10), expansion)
-    assert scores(six, expanded, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6)
-    thesis = expand_query(six, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted_terms=False))
-    assert scores(six, thesis, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6)
+    expanded = expand_query(six_documents, QUERY, Dirichlet(10), expansion)
+    assert scores(six_documents, expanded, Dirichlet(10)) == pytest.approx(
+        {1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677}, abs=1e-6
+    )
+    unweighted = expand_query(six_documents, QUERY, Dirichlet(10), msgspec.structs.replace(expansion, weighted_terms=False))
+    assert scores(six_documents, unweighted, Dirichlet(10)) == pytest.approx(
+        {1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392}, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_expansion_without_terms_keeps_the_query(six: TermIndex, model: Model) -> None:
+def test_expansion_without_terms_keeps_the_query(six_documents: TermIndex, model: Model) -> None:
     for expansion in (RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)):
-        expanded = expand_query(six, QUERY, model, expansion)  # the last: below twenty documents no term is rare enough
-        assert scores(six, expanded, model) == scores(six, QUERY, model)
+        expanded = expand_query(
+            six_documents, QUERY, model, expansion
+        )  # the last: below twenty documents no term is rare enough
+        assert scores(six_documents, expanded, model) == scores(six_documents, QUERY, model)
 
 
-def test_repeated_and_unknown_terms(six: TermIndex) -> None:
+def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
     assert build_query(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
     assert build_query([]) == {}
-    assert scores(six, {"unheard": 1.0}, BM25()) == {}
-    assert expand_query(six, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
-    both = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
-    assert both == scores(six, {"gun": 1.0}, Dirichlet(10))
-    lower = scores(six, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
+    assert scores(six_documents, {"unheard": 1.0}, BM25()) == {}
+    assert expand_query(six_documents, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
+    both = scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
+    assert both == scores(six_documents, {"gun": 1.0}, Dirichlet(10))
+    lower = scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
     assert all(lower[document] < both[document] for document in both)
 
 
 def test_term_in_most_documents_has_negative_weight(tmp_path: Path) -> None:
-    index = index_of(["x b", "x c", "x d", "e f"], tmp_path)
+    index = build_index(["x b", "x c", "x d", "e f"], tmp_path)
     assert all(value < 0 for value in scores(index, {"x": 1.0}, BM25()).values())
 
 
 def test_depth_and_ties(tmp_path: Path) -> None:
-    index = index_of(["x b"] * 5 + ["x x b"] + ["x b"] * 5, tmp_path)
+    index = build_index(["x b"] * 5 + ["x x b"] + ["x b"] * 5, tmp_path)
     hits = search(index, {"x": 1.0}, Dirichlet(10), 4)
     assert hits.documents.tolist() == [5, 0, 1, 2]
     assert search(index, {"x": 1.0}, Dirichlet(10), 100).documents.tolist() == [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
-def test_search_does_not_depend_on_threads(six: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_does_not_depend_on_threads(six_documents: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
     results = {}
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        answers = search_all(six, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
+        answers = search_all(six_documents, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
         results[threads] = [(hits.documents.tolist(), hits.scores.tolist()) for hits in answers]
     assert results[1] == results[4]
     assert results[1][4] == ([], [])
@@ -140,9 +147,9 @@ def test_shards_with_summed_statistics_equal_one_index(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
     index_dir, query = tmp_path_factory.mktemp("shards"), build_query(terms)
-    expected = search(index_of(texts, index_dir / "whole"), query, model, 100)
+    expected = search(build_index(texts, index_dir / "whole"), query, model, 100)
     cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
-    shards = [index_of(texts[first:last], index_dir / f"{first}-{last}") for first, last in pairwise(cuts)]
+    shards = [build_index(texts[first:last], index_dir / f"{first}-{last}") for first, last in pairwise(cuts)]
     first, *remaining = [shard.get_statistics(list(query)) for shard in shards]
     total = sum(remaining, first)
     merged = [
@@ -158,7 +165,7 @@ def test_shards_with_summed_statistics_equal_one_index(
 def test_document_score_equals_search_score(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
 ) -> None:
-    index, query = index_of(texts, tmp_path_factory.mktemp("index")), build_query(terms)
+    index, query = build_index(texts, tmp_path_factory.mktemp("index")), build_query(terms)
     hits = search(index, query, model, 100)
     counts = [dict(zip(*index.get_document_terms(row), strict=True)) for row in hits.documents.tolist()]
     tf = np.array([[count.get(term, 0) for count in counts] for term in query]).reshape(len(query), len(counts))

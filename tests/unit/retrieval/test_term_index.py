@@ -79,13 +79,13 @@ def test_build_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(term_index_module, "SHARD_SIZE", 10)
     texts, count, starts = select_texts(DOCUMENTS, "conclusion premise"), term_index_module._count_texts, []
 
-    def stops(stemmer: Stemmer, shard: Sequence[str]) -> bytes:
+    def stop_after_shard(stemmer: Stemmer, shard: Sequence[str]) -> bytes:
         starts.append(texts.index(shard[0]))
         if starts == [0, 10, 20]:
             raise KeyboardInterrupt
         return count(stemmer, shard)
 
-    monkeypatch.setattr(term_index_module, "_count_texts", stops)
+    monkeypatch.setattr(term_index_module, "_count_texts", stop_after_shard)
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path / "stopped")
     build(tmp_path / "stopped")
