@@ -13,7 +13,7 @@ from submission.models.ranker import Ranker
 from submission.models.rankers.cedr_drmm import CEDRDRMM
 from submission.models.rankers.cedr_knrm import CEDRKNRM
 from submission.models.rankers.vanilla_bert import VanillaBERT
-from tests.golden.test_word_networks import DATA, close, load
+from tests.golden.test_word_networks import DATA, assert_close, load
 
 HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
     "vanilla_bert": (VanillaBERT, {"linear": "head"}),
@@ -62,7 +62,7 @@ def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) 
 def test_cls_of_every_layer(name: str, batch: str) -> None:
     ranker, inputs, expected = build(name)
     rows = AS_IF_ALONE[batch]
-    close(ranker.encoder(*pairs(inputs, batch)).cls[rows], expected[f"{batch}.cls_f64"][rows], 1e-6)
+    assert_close(ranker.encoder(*pairs(inputs, batch)).cls[rows], expected[f"{batch}.cls_f64"][rows], 1e-6)
 
 
 @torch.no_grad()
@@ -75,7 +75,7 @@ def test_similarities_and_histograms(name: str, batch: str) -> None:
     counted = query_mask[:, None, :, None] & document_mask[:, None, None, :]
     similarity = cosine(encoded.query, encoded.document) * counted
     rows = AS_IF_ALONE[batch]
-    close(similarity[rows], expected[f"{batch}.simmat_f64"][rows].double(), 1e-6)
+    assert_close(similarity[rows], expected[f"{batch}.simmat_f64"][rows].double(), 1e-6)
     if name == "cedr_drmm":
         actual = log_histogram(similarity, counted, 11, 1e-5, torch.float64)
-        close(actual[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)
+        assert_close(actual[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from submission.models.rankers.snrm import SNRM
-from tests.golden.test_word_networks import close, load
+from tests.golden.test_word_networks import assert_close, load
 from training.tasks.pairs import hinge_loss, l1_norm
 
 TEXTS = ("query", "doc1", "doc2")
@@ -38,7 +38,7 @@ def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], 
 @pytest.mark.parametrize("text", TEXTS)
 def test_representations(name: str, text: str) -> None:
     network, inputs, expected = build(name)
-    close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+    assert_close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
 
 
 @torch.no_grad()
@@ -49,7 +49,7 @@ def test_padded_representations_equal_the_reference(name: str, text: str) -> Non
     read, real = ids(inputs[f"{text}_ids"])
     full = real.all(1)  # for other texts the reference also counts windows of padding
     assert full.any()
-    close(network.encode(read, real)[full], expected[f"{text}_repr_f64"][full])
+    assert_close(network.encode(read, real)[full], expected[f"{text}_repr_f64"][full])
 
 
 @torch.no_grad()
@@ -57,7 +57,7 @@ def test_padded_representations_equal_the_reference(name: str, text: str) -> Non
 def test_score_is_the_dot_product(name: str) -> None:
     network, inputs, expected = build(name)
     dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
-    close(network(*ids(inputs["query_ids"]), *ids(inputs["doc1_ids"])), dot)
+    assert_close(network(*ids(inputs["query_ids"]), *ids(inputs["doc1_ids"])), dot)
     assert dot.max() > 0
 
 
@@ -68,6 +68,6 @@ def test_losses(name: str) -> None:
     swapped = inputs["labels"][:, 0] < inputs["labels"][:, 1]
     related = torch.where(swapped[:, None], second, first)
     unrelated = torch.where(swapped[:, None], first, second)
-    close(hinge_loss((query * related).sum(1), (query * unrelated).sum(1), 1.0), expected["paper_hinge_f64"].squeeze())
-    close(l1_norm(query, related, unrelated), expected["paper_l1_f64"].squeeze())
+    assert_close(hinge_loss((query * related).sum(1), (query * unrelated).sum(1), 1.0), expected["paper_hinge_f64"].squeeze())
+    assert_close(l1_norm(query, related, unrelated), expected["paper_l1_f64"].squeeze())
     assert np.unique(swapped.numpy()).size == 2  # both orders occur

@@ -112,16 +112,16 @@ def test_build_resumes(
 ) -> None:
     monkeypatch.setattr(latent, "SHARD_SIZE", 16)
     build(checkpoint, corpus, tmp_path / "whole")
-    calls, postings = [], latent._compute_postings
+    calls, encode_shard = [], latent.encode_shard
 
-    def stop_after_shard(texts: list[str], start: int, *args: object) -> np.ndarray:
-        if start == 32 and not calls.count(32):
-            calls.append(32)
-            raise KeyboardInterrupt
+    def stop_after_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
+        start, _ = shard
         calls.append(start)
-        return postings(texts, start, *args)
+        if calls == [0, 16, 32]:
+            raise KeyboardInterrupt
+        return encode_shard(checkpoint, device, shard)
 
-    monkeypatch.setattr(latent, "_compute_postings", stop_after_shard)
+    monkeypatch.setattr(latent, "encode_shard", stop_after_shard)
     with pytest.raises(KeyboardInterrupt):
         build(checkpoint, corpus, tmp_path / "stopped")
     assert not (tmp_path / "stopped" / "manifest.json").exists()
