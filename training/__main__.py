@@ -1,4 +1,4 @@
-"""Train, tune and evaluate the checkpoints. Tables go to stdout, logs to stderr."""
+"""Train, tune and evaluate checkpoints. Tables go to stdout, logs to stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRAINING_EXIT_CODES = "7 training failed (non-finite loss or constant scores); 8
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a verb and return its exit code."""
+    """Run a subcommand and return its exit code."""
     return cli.run_command(_build_parser(), argv)
 
 

@@ -37,14 +37,14 @@ class Experiment(ABC, Generic[Cell, Result]):
 
     @abstractmethod
     def cache_key(self, cell: Cell) -> object:
-        """Return everything that a cell's result depends on; its `repr` is hashed."""
+        """Return all values that determine a cell's result; the hash of their `repr` names its file."""
 
     @abstractmethod
     def compute(self, cell: Cell) -> Result:
         """Compute the result of a cell."""
 
     def group(self, cell: Cell) -> Hashable:
-        """Return a cell's group; one process computes a group's cells in order."""
+        """Return the group of a cell; one process computes the cells of a group in order."""
         return cell
 
     def cost(self, cell: Cell) -> int:
@@ -70,11 +70,10 @@ def run_experiment(
     """
     cache = ArtifactStore(cache_dir / f"{experiment.name}-results", {})
     remove_stale_files(cache.directory)
-    files = {cell: _file(cache.directory, experiment.cache_key(cell)) for cell in cells}
-    cached = {cell: encoded for cell, file in files.items() if (encoded := cache.read(file.name)) is not None}
     results = {
         cell: msgspec.msgpack.decode(encoded, type=experiment.result_type, dec_hook=_decode_array)
-        for cell, encoded in cached.items()
+        for cell in cells
+        if (encoded := cache.read(_file_name(experiment, cell))) is not None
     }
     if results:
         log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
@@ -87,8 +86,8 @@ def run_experiment(
     if processes is None or processes == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
     compute = partial(_compute_batch, experiment, cache.directory)
-    done = map_parallel(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
-    with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in done)
+    completed = map_parallel(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
+    with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completed)
     if batches:
         for batch_results in track_weighted(with_cost, sum(costs.values()), experiment.name, experiment.unit):
             results |= batch_results
@@ -101,12 +100,12 @@ def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells:
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
         content = msgspec.msgpack.encode(batch_results[cell], enc_hook=npy_bytes)
-        append_artifact(_file(cache_dir, experiment.cache_key(cell)), content)
+        append_artifact(cache_dir / _file_name(experiment, cell), content)
     return batch_results
 
 
-def _file(cache_dir: Path, key: object) -> Path:
-    return cache_dir / hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+def _file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
+    return hashlib.sha256(repr(experiment.cache_key(cell)).encode()).hexdigest()[:32]
 
 
 def _decode_array(expected_type: type[Any], encoded: bytes) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Keys in metrics.json: settings selected on the other folds; settings selected on all topics.
+# Keys in metrics.json: means at the settings selected on the other folds, and on all topics.
 CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "in-sample"
 
 

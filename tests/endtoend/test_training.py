@@ -30,7 +30,7 @@ from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, 
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log
 from training import tasks
 from training.__main__ import main
-from training.cli.fit_all import missing_inputs
+from training.cli.fit_all import describe_missing_inputs
 from training.data import word_vectors
 from training.data.pair_tables import load_training_pairs, load_validation_queries
 from training.fitting.initialisation import build_network
@@ -292,7 +292,10 @@ SURFACE_VECTORS = " --surface-tokens word2vec --dimensions 100"
 @pytest.mark.parametrize(("recipe", "flags"), [("knrm", ""), ("targer_language", SURFACE_VECTORS)])
 def test_missing_vectors_name_the_prepare_command(prepared_work_dir: Path, tmp_path: Path, recipe: str, flags: str) -> None:
     command = f"`python -m training prepare vectors --work-dir {prepared_work_dir}{flags}`"
-    assert missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path) == f"{tmp_path}: no word vectors; run {command}"
+    assert (
+        describe_missing_inputs(load_recipe(recipe), prepared_work_dir, tmp_path)
+        == f"{tmp_path}: no word vectors; run {command}"
+    )
 
 
 def test_complete_checkpoint_is_skipped_and_damaged_one_replaced(

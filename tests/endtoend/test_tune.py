@@ -87,7 +87,7 @@ def test_folds_are_files_or_five_random_folds() -> None:
 
 def test_best_point_breaks_ties_by_map_and_order() -> None:
     values = np.array([[[0.2, 0.9]], [[0.5, 0.1]], [[0.5, 0.3]], [[0.5, 0.3]]])
-    assert grid_search.best_point(values) == 2
+    assert grid_search.find_best_point(values) == 2
 
 
 def test_cross_validation_selects_on_the_other_folds(tune: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,11 +105,8 @@ def test_tune_rejects_bad_grids_and_judgments(
     tune: Command, qrels_files: list[Path], tmp_path: Path, assert_fails: AssertFails
 ) -> None:
     assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", qrels_files[0], "-i", "in", "-o", "out")
-    assert_fails(
-        2,
-        "the same name 'first' for several qrels; give each a name with NAME=FILE",
-        *tune("mine", [qrels_files[0], qrels_files[0]]),
-    )
+    same_name = "duplicate qrels name 'first'; name each file with NAME=FILE"
+    assert_fails(2, same_name, *tune("mine", [qrels_files[0], qrels_files[0]]))
     duplicate = "judges documents that another qrels file also judges; remove the duplicates"
     assert_fails(3, duplicate, *tune("mine", [qrels_files[0], f"again={qrels_files[0]}"]))
     for text, message in (

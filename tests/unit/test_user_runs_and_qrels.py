@@ -156,7 +156,7 @@ NAMES = {
         files={"more/run.txt": run_of(plain)},
         code=2,
         has_expected_means=False,
-        messages=("the same name 'run' for several runs",),
+        messages=("duplicate run name 'run'; name each file with NAME=FILE",),
     ),
     "two named runs": Case(runs=("mine=more/run.txt",), files={"more/run.txt": run_of(plain)}, messages=("mine × q: 3 of 3",)),
     "a path with =": Case(runs=("a=b/c=d.txt",), files={"a=b/c=d.txt": run_of(plain)}, messages=("c=d × q: 3 of 3",)),

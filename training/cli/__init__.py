@@ -1,6 +1,6 @@
-"""Command-line verbs, one group per module: arguments and entry point.
+"""Subcommands of `python -m training`: arguments and handlers.
 
-Heavy libraries (torch, gensim, matplotlib) are imported inside the entry points to keep --help fast.
+Handlers import heavy libraries (torch, gensim, matplotlib) themselves to keep --help fast.
 """
 
 from __future__ import annotations

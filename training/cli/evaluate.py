@@ -17,7 +17,7 @@ def add_parsers(commands: cli.Commands) -> None:
     parser.add_argument("--baseline", metavar="NAME", help="run to test against (NAME, or file name without extension)")
     add_output(parser, "write means.csv, per_topic.csv and, with --baseline, significance.csv to this directory")
     cli.add_options(parser, "order")
-    help_text = "TREC run file or directory with run.txt; NAME labels it"
+    help_text = "TREC run file or directory with run.txt; NAME labels its results"
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "Jaccard overlap and rank correlation between the runs of a directory"
@@ -45,7 +45,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from training.evaluation.overlap import compute_overlap
 
     docnos = set(Dataset(args.collection).documents["docno"]) if args.collection else None
-    qrels_files, run_files = unique_names(args.qrels, "qrels"), unique_names(args.runs, "runs")
+    qrels_files, run_files = unique_names(args.qrels, "qrels"), unique_names(args.runs, "run")
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, args.order) for name, file in run_files.items()}
     overlaps = [

@@ -20,7 +20,7 @@ def add_parsers(commands: Commands) -> None:
     add_path(parser, "--vectors", help="word vectors from `prepare vectors` (default: its output in WORK_DIR)")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)")
     add_options(parser, "device")
-    parser.add_argument("--restart", action="store_true", help="discard the interrupted run")
+    parser.add_argument("--restart", action="store_true", help="discard an interrupted run and start again")
 
     description = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
     parser = commands.add("reproduce", _reproduce, description)

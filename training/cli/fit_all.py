@@ -42,8 +42,8 @@ def load_recipes_in_order() -> dict[str, Recipe]:
     return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
 
 
-def missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
-    """Return which prepared data or vectors are missing and the command that creates them; empty if none."""
+def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
+    """Return the error message for missing prepared data or vectors; an empty string if none are missing."""
     try:
         recipe.task.check_prepared(work_dir)
         if not issubclass(recipe.network_class, BERTNetwork):
@@ -70,10 +70,12 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     Raises:
         SystemsFailedError: If a recipe failed or was skipped; all others have finished.
     """
-    unprepared = {name: cause for name, recipe in recipes.items() if (cause := missing_inputs(recipe, work_dir, vectors_dir))}
+    unprepared = {
+        name: cause for name, recipe in recipes.items() if (cause := describe_missing_inputs(recipe, work_dir, vectors_dir))
+    }
     for name, cause in unprepared.items():
         log.error("%s: skipped: %s", name, cause)
-    free_gpus = _free_gpus(n_gpus)
+    free_gpus = _queue_gpus(n_gpus)
     jobs: dict[str, Future[int]] = {}
     running: set[subprocess.Popen[bytes]] = set()
 
@@ -106,8 +108,8 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
         raise SystemsFailedError(f"failed or skipped: {', '.join(failed)}; all others finished")
 
 
-def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
-    """Return a queue of environments, each with one GPU; without GPUs, a single empty one."""
+def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
+    """Return a queue of environment variables that select one GPU each; without GPUs, of one empty dict."""
     free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
     visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
     for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:
@@ -116,8 +118,8 @@ def _free_gpus(count: int) -> SimpleQueue[dict[str, str]]:
 
 
 def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run `fit` in a process, which is in `running` meanwhile, and return its exit code."""
-    started = time.monotonic()
+    """Run `fit` in a process, which is in `running` until it ends, and return its exit code."""
+    start = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:
         command = [sys.executable, "-m", "training", "fit", name, *flags]
@@ -126,5 +128,5 @@ def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, r
         code = process.wait()
         running.remove(process)
     outcome = f"failed with exit code {code}, log: {log_path}" if code else "finished"
-    log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - started)
+    log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - start)
     return code

@@ -1,4 +1,4 @@
-"""Arguments and helpers shared by the verbs."""
+"""Arguments and helpers shared by the subcommands."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool
 
 
 def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
-    """Add --qrels of verbs that cross-validate."""
+    """Add --qrels of subcommands that cross-validate."""
     help_text = f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file"
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
 
@@ -78,18 +78,17 @@ def named_path(text: str) -> tuple[str, Path]:
 
 
 def unique_names(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
-    """Map names to files; raise UsageError if two files have the same name."""
+    """Map names to files; raise UsageError for a duplicate name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
         files = " and ".join(str(file) for name, file in named_paths if name == duplicate)
-        cause = f"{files}: the same name {abbreviate(duplicate)!r} for several {kind}"
-        raise UsageError(f"{cause}; give each a name with NAME=FILE")
+        raise UsageError(f"{files}: duplicate {kind} name {abbreviate(duplicate)!r}; name each file with NAME=FILE")
     return dict(named_paths)
 
 
 def output_path(args: argparse.Namespace, *default: str) -> Path:
-    """Return --output, else a path below --work-dir; nothing is written over the shipped checkpoints and tables by default."""
+    """Return --output, or by default a path below --work-dir, so that shipped checkpoints and tables are not overwritten."""
     if args.output is None and args.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
     output: Path = args.output or args.work_dir.joinpath(*default)
@@ -97,7 +96,7 @@ def output_path(args: argparse.Namespace, *default: str) -> Path:
 
 
 def result_file(args: argparse.Namespace, name: str) -> Path:
-    """Return --output, else the file in WORK_DIR/results, and create its directory."""
+    """Return --output, or by default a file in WORK_DIR/results, and create its directory."""
     from submission.storage.atomic_files import create_directory
 
     file = output_path(args, "results", name)

@@ -11,7 +11,7 @@ CORPUS_HELP = "directory with the args.me corpus"
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add the parser of `prepare` and its kinds."""
+    """Add the parsers of `prepare` and its kinds of data."""
     kinds = commands.group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
@@ -65,7 +65,7 @@ def _add_vectors(kinds: Commands) -> None:
     help_text = "read GloVe or word2vec vectors from FILE instead of training"
     add_path(parser, "--from-file", "-i", "--input", metavar="FILE", help=help_text)
     add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens WORK_DIR/vectors-METHOD)")
-    parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="vector dimension")
+    parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions")
     help_text = "minimum word frequency in the premises"
     parser.add_argument("--minimum-frequency", type=positive_int, default=5, metavar="N", help=help_text)
     parser.add_argument("--epochs", type=positive_int, default=5, metavar="N", help="training epochs")
@@ -75,7 +75,7 @@ def _add_vectors(kinds: Commands) -> None:
 
 
 def _add_kind(kinds: Commands, name: str, handler: Handler, description: str, *aliases: str) -> argparse.ArgumentParser:
-    """Add a kind with the common arguments."""
+    """Add the parser of a kind of data, with the arguments that all kinds have."""
     parser = kinds.add(name, handler, description, aliases)
     add_work_dir(parser, "working directory; finished steps are reused")
     parser.add_argument("--overwrite", action="store_true", help="overwrite data prepared from other input or settings")
@@ -95,7 +95,7 @@ def _passages(args: argparse.Namespace) -> None:
 
     with locked_work_dir(args.work_dir):
         table = prepare_passages(args.input_dir, args.work_dir, args.exclude_qrels, args.exclude_runs, args.overwrite)
-    print("passages without a positive label (%), ours and those of Hollatz 2022")
+    print("percentage of passages without a relevant word: ours (empty) and that of Hollatz 2022 (published)")
     print(table.to_string(index=False, float_format="%.1f"))
 
 

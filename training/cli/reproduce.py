@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -28,7 +29,7 @@ from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
 
-# allowed difference in percentage points: rounding on another machine; training on another machine
+# maximum difference in percentage points due to rounding and due to training on another machine
 OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
 
 
@@ -47,7 +48,7 @@ def reproduce_checkpoint(
         device: Device to compute on.
 
     Returns:
-        The table of `compare_metrics`, and a line that compares the weights.
+        The table of `compare_metrics`, and a line that says whether the weights are identical.
 
     Raises:
         ReproductionError: If a metric differs by more than 2 points.
@@ -86,16 +87,12 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
         stored_metrics, reproduced_metrics = ({"R² · 100": 100 * metrics["R²"]} for metrics in (stored, reproduced))
     table = pd.DataFrame({"stored": stored_metrics, "reproduced": reproduced_metrics})
     table["difference"] = table["reproduced"] - table["stored"]
-    table["verdict"] = [_verdict(abs(difference)) for difference in table["difference"]]
+    distance = table["difference"].abs()  # NaN if one of the checkpoints lacks the metric: FAIL
+    table["verdict"] = np.select([distance <= OK_TOLERANCE, distance <= NEAR_TOLERANCE], ["OK", "near"], "FAIL")
     return table
 
 
-def _verdict(distance: float) -> str:
-    # NaN, a metric that one of the checkpoints lacks, is a FAIL
-    return "OK" if distance <= OK_TOLERANCE else "near" if distance <= NEAR_TOLERANCE else "FAIL"
-
-
-def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: Path, device: torch.device) -> None:
+def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, output: Path, device: torch.device) -> None:
     _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
@@ -103,12 +100,12 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work: Path, output: 
             cause = f"trained with word vectors from a file (SHA-256 {file_hash[:12]}…), which is not available"
             raise UsageError(f"{output.name}: {cause}; it cannot be reproduced")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
-        word_vectors.prepare_vectors(work, work / "vectors", word_vectors.VectorSettings(**settings), None, False)
+        word_vectors.prepare_vectors(work_dir, work_dir / "vectors", word_vectors.VectorSettings(**settings), None, False)
     start = recipe.initial_checkpoint
     if start and not (output.parent / start).is_dir():
         log.info("%s starts from %s; training %s first", output.name, start, start)
-        fit(start, load_recipe(start), work, work / "vectors", output.parent / start, device)
-    fit(output.name, recipe, work, work / "vectors", output, device)
+        fit(start, load_recipe(start), work_dir, work_dir / "vectors", output.parent / start, device)
+    fit(output.name, recipe, work_dir, work_dir / "vectors", output, device)
 
 
 def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str, str]) -> None:

@@ -12,13 +12,13 @@ from training.cli import options
 if TYPE_CHECKING:
     import pandas as pd
 
-CACHE = "working directory; caches finished results"
+CACHE_HELP = "working directory; caches finished results"
 SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
 QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "ibm_transfer", "ukp+ibm_to_webis")
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add the parser of `study` and its studies."""
+    """Add the parsers of `study` and of each study."""
     studies = commands.group("study", "reproduce published experiments", "NAME")
     _add_enrichments(studies)
     _add_lengths(studies)
@@ -46,7 +46,7 @@ def _add_lengths(studies: Commands) -> None:
 def _add_augmented_sbert(studies: Commands) -> None:
     parser = studies.add("augmented-sbert", _augmented_sbert, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
     options.add_data(parser, "directory with bws/ and mrpc/, as published")
-    options.add_work_dir(parser, CACHE)
+    options.add_work_dir(parser, CACHE_HELP)
     _add_parts(parser, SBERT_PARTS)
     help_text = "number of repetitions with different seeds"
     parser.add_argument("--repetitions", type=options.positive_int, default=3, metavar="N", help=help_text)
@@ -84,7 +84,7 @@ def _add_argument_quality(studies: Commands) -> None:
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
     options.add_data(parser, "topics and corpus")
-    options.add_work_dir(parser, CACHE)
+    options.add_work_dir(parser, CACHE_HELP)
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")
 
@@ -110,11 +110,11 @@ def _enrichments(args: argparse.Namespace) -> None:
 
 
 def _lengths(args: argparse.Namespace) -> None:
-    from training.studies.document_lengths import document_lengths
+    from training.studies.document_lengths import tabulate_lengths
 
     output = options.result_file(args, "tagged_document_lengths.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
-        table = document_lengths(args.taggers, execution)
+        table = tabulate_lengths(args.taggers, execution)
     _write(output, table, 2, "%.0f")
 
 

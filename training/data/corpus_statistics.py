@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 TOP_CONCLUSIONS = 20
 
 
-def write_statistics(work: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
+def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
     """Write statistics.json and two length histograms; log the statistics."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique])
-    premise_lengths, vocabulary_size = _premise_lengths(work.directory)
+    premise_lengths, vocabulary_size = _premise_lengths(store.directory)
     counts = conclusions.value_counts()
     statistics = {
         "arguments": len(conclusions),
@@ -34,24 +34,24 @@ def write_statistics(work: ArtifactStore, train: pd.DataFrame, validation: pd.Da
         "unique normalised conclusions": len(unique),
         "vocabulary of conclusions": len({term for text in unique for term in text.split()}),
         "vocabulary of premises": vocabulary_size,
-        "mean words a conclusion": round(float(conclusion_lengths.mean()), 2),
-        "mean words a premise": round(float(premise_lengths.mean()), 1),
-        "median words a premise": float(np.median(premise_lengths)),
+        "mean words per conclusion": round(float(conclusion_lengths.mean()), 2),
+        "mean words per premise": round(float(premise_lengths.mean()), 1),
+        "median words per premise": float(np.median(premise_lengths)),
         "share of premises under 200 words": round(float((premise_lengths < 200).mean()), 3),
         "most frequent conclusions": dict(sorted(counts.head(TOP_CONCLUSIONS).items(), key=lambda item: (-item[1], item[0]))),
     }
     for name, value in statistics.items():
         log.info("%s: %s", name, value)
-    work.load_or_build("statistics.json", (json.dumps(statistics, indent=1, ensure_ascii=False) + "\n").encode)
+    store.load_or_build("statistics.json", (json.dumps(statistics, indent=1, ensure_ascii=False) + "\n").encode)
     for name, lengths, label, max_length in (
         ("conclusion", conclusion_lengths, "words per unique normalised conclusion", 20),
         ("premise", premise_lengths, "words per premise", 1750),
     ):
-        work.build_files([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
+        store.build_files([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
 
 
 def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
-    """Return the words per premise and the vocabulary size of the normalised premises."""
+    """Return the number of words of each premise and the vocabulary size of the normalised premises."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):
@@ -63,10 +63,10 @@ def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
-    """Plot a histogram as PNG; the last bar counts all lengths from `max_length`."""
+    """Plot a histogram as PNG; the last bar counts all lengths of at least `max_length`."""
     fig = new_figure(7, 4)
     axes = fig.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
-    edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if there are few
+    edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if `max_length` is small
     axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
     if overflow := int((lengths > max_length).sum()):
         text = f"last bar: {overflow} longer than {max_length}"

@@ -1,8 +1,8 @@
-"""Read the topics of args.me arguments, and the titles of debates, from their contexts."""
+"""Read topics and debate titles from the contexts of args.me arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,59 +10,47 @@ from rapidfuzz import fuzz, process
 
 from submission.data.args_me_records import decode_arguments
 from submission.data.input_files import as_input_errors
-from submission.errors import InputError
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise
 
-SIMILARITY_THRESHOLD = 80  # of 100: Levenshtein ratio from which a title counts as a topic
-SITE_SEPARATOR = " | "  # precedes the portal's name
+SIMILARITY_THRESHOLD = 80  # minimum Levenshtein ratio (0-100) of a title that paraphrases a topic
+SITE_SEPARATOR = " | "  # separates the title of a source page from the portal's name
 
 
-class _Context(msgspec.Struct, rename="camel"):
+class _Context(msgspec.Struct, gc=False, rename="camel"):
     topic: str | None = None
     discussion_title: str | None = None
+    source_title: str | None = None
 
 
-class _Argument(msgspec.Struct):
+class _Argument(msgspec.Struct, gc=False):
     id: str
     context: _Context | None = None
 
 
+def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
+    """Yield the docno and the context of each argument of a file."""
+    with as_input_errors(file):
+        arguments = decode_arguments(_Argument, file)
+    for argument in arguments:
+        yield argument.id, argument.context or _Context()
+
+
 def read_topics(files: Sequence[Path]) -> dict[str, str]:
     """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
-    topics: dict[str, str] = {}
-    for file in files:
-        try:
-            arguments = decode_arguments(_Argument, file)
-        except msgspec.ValidationError as error:
-            expected = 'expected {"context": {"topic": …, "discussionTitle": …}} with string values'
-            raise InputError(f"{file}: {error}; {expected}") from None
-        for argument in arguments:
-            context = argument.context or _Context()
-            topics[argument.id] = context.topic or context.discussion_title or ""
-    return topics
-
-
-class _TitleContext(msgspec.Struct, gc=False, frozen=True):
-    discussion: str | None = msgspec.field(default=None, name="discussionTitle")
-    source: str | None = msgspec.field(default=None, name="sourceTitle")
-
-
-class _TitledArgument(msgspec.Struct, gc=False):
-    context: _TitleContext = _TitleContext()
+    contexts = (item for file in files for item in _read_contexts(file))
+    return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}
 
 
 def read_debate_titles(files: Sequence[Path]) -> list[str]:
     """Return the distinct debate titles of args.me files, sorted by normalised form.
 
-    The title is that of the discussion, else of the source page. Titles of fewer than two words are skipped.
+    An argument's title is that of its discussion, else of its source page. Titles of fewer than two words are skipped.
     """
     titles: dict[str, str] = {}
     for file in files:
-        with as_input_errors(file):
-            arguments = decode_arguments(_TitledArgument, file)
-        for argument in arguments:
-            title = argument.context.discussion or (argument.context.source or "").partition(SITE_SEPARATOR)[0]
+        for _, context in _read_contexts(file):
+            title = context.discussion_title or (context.source_title or "").partition(SITE_SEPARATOR)[0]
             title = " ".join(title.split())
             normalised = normalise(title)
             if sum(any(map(str.isalpha, word)) for word in normalised.split()) >= 2:
@@ -73,8 +61,8 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
 def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
-    A title paraphrases a topic if the Levenshtein ratio of both, normalised and with sorted words, is at least 80, or if they
-    share at least half of the stems of the shorter one (at least two, or all).
+    A title paraphrases a topic if the Levenshtein ratio of both, normalised and with sorted words, is at least 80 %, or if
+    they share at least half of the stems of the shorter one, and at least two unless it has only one.
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)
@@ -88,5 +76,5 @@ def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
 
 
 def _share_stems(first: set[str], second: set[str]) -> bool:
-    fewer, shared = min(len(first), len(second)), len(first & second)
-    return shared >= min(2, fewer) and 2 * shared >= fewer > 0
+    shorter, shared = min(len(first), len(second)), len(first & second)
+    return shared >= min(2, shorter) and 2 * shared >= shorter > 0

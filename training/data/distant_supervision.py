@@ -26,19 +26,18 @@ INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `diri
 
 
 def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
-    """Select negatives for every argument, least similar conclusion first.
+    """Select negatives for every argument, least similar conclusions first.
 
-    A conclusion with n premises needs `per_argument` · n negatives. Samples 20 times as many arguments of other conclusions
-    without replacement, keeps those whose normalised conclusions have the lowest Levenshtein ratio, and assigns them
-    round-robin.
+    A conclusion with n premises needs `per_argument` · n negatives. 20 times as many arguments of other conclusions are sampled
+    without replacement; those whose normalised conclusions have the lowest Levenshtein ratios are assigned round-robin.
 
     Args:
         arguments: One split, sorted by `normalised_conclusion`.
-        per_argument: Negatives per argument (training 1, validation 20).
+        per_argument: Negatives per argument.
         seed: Sampling seed.
 
     Returns:
-        Row indices (N, per_argument).
+        Row indices of the negatives (arguments, per_argument).
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
@@ -67,19 +66,19 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
 
 
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
-    """Mine one hard negative per argument: a premise of another conclusion that shares words with this one.
+    """Mine one hard negative per argument: a premise of another conclusion that is retrieved for its own.
 
-    Retrieves the top 100 with a Dirichlet-smoothed language model and assigns them in random order, repeating them if a
-    conclusion has more premises. Some may be relevant: they are unjudged.
+    The top 100 of a Dirichlet-smoothed language model are assigned in random order, repeatedly if a conclusion has more than
+    100 premises. As they are unjudged, some may be relevant.
 
     Args:
         arguments: One split, with all of its columns.
-        fallback: Row indices (N,) used if a conclusion retrieves nothing.
+        fallback: Row indices (arguments,) of the negatives of conclusions for which nothing is retrieved.
         seed: Shuffling seed.
         cache: Artifact store of these arguments; holds the index.
 
     Returns:
-        Row indices (N,).
+        Row indices of the negatives (arguments,).
     """
     rng, result = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
     for rows, hits in retrieve_for_conclusions(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
@@ -122,7 +121,7 @@ def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per
 
 
 def _chunk_conclusions(starts: np.ndarray, ends: np.ndarray, per_argument: int) -> Iterator[np.ndarray]:
-    """Yield conclusion ids in chunks of about COMPARISONS_PER_CHUNK comparisons."""
+    """Yield conclusion indices in chunks of about COMPARISONS_PER_CHUNK comparisons."""
     chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // COMPARISONS_PER_CHUNK
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

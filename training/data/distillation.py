@@ -49,19 +49,19 @@ class DebateTitleInput(Dataset):
 
     @cached_property
     def topics(self) -> pd.DataFrame:
-        """The numbered titles, `qid query`."""
+        """The debate titles as topics `qid query`, numbered from 1."""
         return pd.DataFrame({"qid": [str(index) for index in range(1, len(self._titles) + 1)], "query": self._titles})
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """The hashes of the files and of the titles."""
+        """SHA-256 by input file, and of the titles."""
         return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
 def build_title_input(directory: Path, excluded: Sequence[Path], settings: DistillationSettings) -> DebateTitleInput:
     """Combine the corpus of a Touché input with a sample of its debate titles as topics.
 
-    Titles that paraphrase a topic of the input or of the `excluded` topic files are left out.
+    Titles that paraphrase a topic of the input or of the `excluded` topic files are excluded.
     """
     source = Dataset(directory)
     excluded_topics = source.topics["query"].tolist()
@@ -83,18 +83,18 @@ def prepare_distillation(
     execution: Execution,
     excluded_topics: Sequence[Path],
     settings: DistillationSettings,
-    work: Path,
+    work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write the teacher's scores into `work`/distilled; skip a complete table.
+    """Write the teacher's scores into `work_dir`/distilled; skip a complete table.
 
     Args:
         system: Teacher.
         execution: Execution on the input of `build_title_input`.
         excluded_topics: Excluded topic files of that input.
         settings: Settings of that input.
-        work: Working directory.
-        overwrite: Whether to replace a table of other data.
+        work_dir: Working directory.
+        overwrite: Whether to replace a table prepared from other input or settings.
     """
     cache_key = {
         "input": execution.input.file_hashes | hash_input_files(list(excluded_topics)),
@@ -102,20 +102,20 @@ def prepare_distillation(
         "code": code_fingerprint(__name__),
         **asdict(settings),
     }
-    file = table_path(work)
+    file = table_path(work_dir)
     store = ArtifactStore(file.parent, cache_key, overwrite)
     store.build_files([file.name], partial(_write_scores, system, execution, settings))
 
 
-def table_path(work: Path) -> Path:
-    """Return the path of the table."""
-    return work / "distilled" / "lists.parquet"
+def table_path(work_dir: Path) -> Path:
+    """Return the path of the table in a working directory."""
+    return work_dir / "distilled" / "lists.parquet"
 
 
-def load_table(work: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the teacher's scores (columns of the quality tables, topic = title) and their manifest."""
-    file = table_path(work)
-    with table_errors(file, "distillation", f"-i INPUT --work-dir {work}"):
+def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
+    """Load the teacher's scores and their manifest; columns as in the quality tables, with the title as topic."""
+    file = table_path(work_dir)
+    with table_errors(file, "distillation", f"-i INPUT --work-dir {work_dir}"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 
@@ -134,11 +134,11 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
     table = pd.concat(lists, ignore_index=True)
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(file, index=False)
-    log.info("Wrote %d of %d titles with %d documents each", len(lists), len(titles), settings.documents_per_title)
+    log.info("Scored %d documents for each of %d titles (of %d)", settings.documents_per_title, len(lists), len(titles))
 
 
-def _select_ranks(length: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select positions of a ranking of `length` documents: the top half, and a sample of the lower ranks."""
-    top = min(length, -(-settings.documents_per_title // 2))
-    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(length - top)
+def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
+    """Select positions of a ranking of `n_ranked` documents: the top half, and a sample of the lower ranks."""
+    top = min(n_ranked, -(-settings.documents_per_title // 2))
+    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - top)
     return np.concatenate([np.arange(top), np.sort(sample[: settings.documents_per_title - top])])

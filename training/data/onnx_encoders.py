@@ -34,13 +34,13 @@ TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "
 
 @dataclass(frozen=True)
 class PackagedEncoder:
-    """An encoder in the package."""
+    """An ONNX encoder in PACKAGE."""
 
     model_id: str  # model id on the Hugging Face Hub
     licence: str
     subfolder: str  # relative to models/data in the package
     architecture: str  # transformers class
-    sha256: Mapping[str, str]  # SHA-256 of the files read
+    sha256: Mapping[str, str]  # SHA-256 by file name
 
 
 PACKAGED_ENCODERS = {
@@ -61,15 +61,15 @@ PACKAGED_ENCODERS = {
 }  # fmt: skip
 
 
-def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
-    """Convert an encoder to float32 in Hugging Face form under `work`/encoders/`name`; skip it if it exists.
+def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
+    """Convert an encoder to float32 in Hugging Face format under `work_dir`/encoders/`name`; skip it if it is complete.
 
     provenance.json records source, licence and the hashes of files read and written.
 
     Returns:
         The folder, for use as `encoder.name` in recipes and studies.
     """
-    encoder, output = PACKAGED_ENCODERS[name], work / "encoders" / name
+    encoder, output = PACKAGED_ENCODERS[name], work_dir / "encoders" / name
     if not overwrite and _is_complete(output):
         log.info("%s: already complete, skipped", output)
         return output
@@ -89,7 +89,7 @@ def convert_encoder(name: str, work: Path, overwrite: bool = False) -> Path:
     }
     provenance = {
         "training_data": {"input": dict(encoder.sha256), "data": encoder.model_id, "licence": encoder.licence},
-        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: int8 weights, multiplied out",
+        "source": f"{PACKAGE} {version(PACKAGE)}, {encoder.subfolder}/{ONNX_FILE}: int8 weights, dequantised",
     }
     write_with_provenance(output, contents, provenance)
     log.info("Wrote %s: %s (%s), float32", output, encoder.model_id, encoder.licence)

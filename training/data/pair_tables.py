@@ -17,49 +17,49 @@ from training.data.work_directory import hard_negatives_file, iter_rows
 
 @dataclass(frozen=True)
 class TrainingPairs:
-    """Training pairs: row i holds a query, its positive premise i and the row of a negative."""
+    """Training pairs: query i has the positive premise i and one negative premise."""
 
     queries: PaddedTexts
     premises: PaddedTexts
-    negatives: np.ndarray  # (N,) premise rows
+    negatives: np.ndarray  # (queries,) premise rows
 
 
 @dataclass(frozen=True)
 class ValidationQueries:
-    """Validation queries with 105 candidate premises each, the 5 positives first."""
+    """Validation queries with CANDIDATES_PER_QUERY candidate premises each, the relevant ones first."""
 
     queries: PaddedTexts
     premises: PaddedTexts
-    candidates: np.ndarray  # (queries, 105) premise rows
-    tie_order: np.ndarray  # (premises,) rank by docno, breaks ties
+    candidates: np.ndarray  # (queries, candidates) premise rows
+    tie_order: np.ndarray  # (premises,) position by docno; breaks ties in score
     premise_words: list[list[str]]  # premises as normalised words
     query_words: list[list[str]]  # queries as normalised words
 
 
 def load_training_pairs(
-    work: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
+    work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs, with negatives of the least similar conclusions or of a table of hard negatives."""
+    """Load the training pairs, with negatives of the least similar conclusions or hard negatives retrieved by a model."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
     rows: dict[str, int] = {}
-    for row in iter_rows(work / f"train.{input_unit}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
+    for row in iter_rows(work_dir / f"train.{input_unit}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
         rows[row["docno"]] = len(queries)
         queries.append(tokeniser.encode_query(row["conclusion"]))
         premises.append(encode_premise(tokeniser, input_unit, row["premise"]))
         negatives.append(row["unrelated_docnos"][0])
     if hard_negatives:
-        hard_negative_rows = iter_rows(hard_negatives_file(work, hard_negatives), None)
+        hard_negative_rows = iter_rows(hard_negatives_file(work_dir, hard_negatives), None)
         negative_of = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
         negatives = [negative_of[docno] for docno in rows]
     negative_rows = np.array([rows[docno] for docno in negatives])
     return TrainingPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), negative_rows)
 
 
-def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
+def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
     """Load the validation table, grouped by query."""
-    table = list(iter_rows(work / f"validation.{input_unit}.parquet", None))
+    table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None))
     rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for row_index, row in enumerate(table):
@@ -69,7 +69,7 @@ def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeni
         for positives in groups.values()
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]
-    premises = [row["premise"] for row in iter_rows(work / "validation.words.parquet", ["premise"])]
+    premises = [row["premise"] for row in iter_rows(work_dir / "validation.words.parquet", ["premise"])]
     docno_order = np.argsort(np.array([row["docno"] for row in table], dtype=object), kind="stable")
     return ValidationQueries(
         queries=PaddedTexts.from_ids([tokeniser.encode_query(conclusion) for conclusion in conclusions]),
@@ -82,7 +82,7 @@ def load_validation_queries(work: Path, input_unit: InputUnit, tokeniser: Tokeni
 
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:
-    """Return the token ids of a premise as stored in a table."""
+    """Encode a premise that is stored in a table as token ids."""
     if input_unit == "words":
         return tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
     return tokeniser.encode_premise(premise)

@@ -31,7 +31,7 @@ from training.data.work_directory import hard_negatives_file
 
 log = logging.getLogger(__name__)
 
-ROW_GROUP_SIZE = 2_000  # arguments per Parquet row group; bounds memory
+ROW_GROUP_SIZE = 2_000  # arguments per Parquet row group; limits memory
 
 # How tables store premises: normalised words, or text without URLs.
 PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
@@ -51,18 +51,18 @@ class PairSettings:
 
     seed: int = 0  # of sample, split and negatives
     sample_size: int = 0  # random arguments to use; 0: all
-    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of additional hard negatives
+    hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
 
 
 def reproduce_pairs(
-    corpus_dir: Path, work: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
+    corpus_dir: Path, work_dir: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables of a stored checkpoint again, from its seed and sample size.
+    """Prepare the tables of a stored checkpoint again, with its seed and sample size.
 
     Returns:
         SHA-256 by corpus file name.
     """
-    prepare_pairs(corpus_dir, work, PairSettings(provenance["seed"], provenance["sample_size"], hard_negatives))
+    prepare_pairs(corpus_dir, work_dir, PairSettings(provenance["seed"], provenance["sample_size"], hard_negatives))
     return hash_input_files(find_corpus_files(corpus_dir))
 
 
@@ -111,7 +111,7 @@ def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
 
 
 def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path) -> None:
-    """Write one table in row groups to bound memory."""
+    """Write one table in row groups, which limits memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
     blocks = np.split(np.arange(len(arguments)), range(ROW_GROUP_SIZE, len(arguments), ROW_GROUP_SIZE))
@@ -124,7 +124,7 @@ def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit
             writer.write_table(pa.table(arrays, schema=TABLE_SCHEMA))
 
 
-def _write_hard_negatives(train: pd.DataFrame, least_similar: np.ndarray, seed: int, store: ArtifactStore, file: Path) -> None:
+def _write_hard_negatives(train: pd.DataFrame, fallback: np.ndarray, seed: int, store: ArtifactStore, file: Path) -> None:
     docnos = train["docno"].to_numpy()
-    rows = mine_hard_negatives(train, least_similar, seed, store)
+    rows = mine_hard_negatives(train, fallback, seed, store)
     pd.DataFrame({"docno": docnos, "unrelated_docno": docnos[rows]}).to_parquet(file, index=False)

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from types import ModuleType
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -23,32 +24,16 @@ log = logging.getLogger(__name__)
 COLUMNS = ["data", "debate", "topic", "docno", "premise", "score"]  # topic includes the stance; a higher score is better
 
 
-class DatasetReader(Protocol):
-    """A published data set."""
-
-    FOLDER: str
-
-    def list_files(self, directory: Path) -> list[Path]:
-        """List the files of the data set."""
-
-
-class ListReader(DatasetReader, Protocol):
-    """A data set with one list per file."""
-
-    def read_list(self, file: Path) -> pd.DataFrame:
-        """Read one list."""
-
-
 class DatasetCredit(NamedTuple):
     """Name, publisher and licence of a data set."""
 
     name: str
     publisher: str
-    licence: str  # the stricter of two stated licences
+    licence: str  # the stricter one if two are stated
 
 
-LIST_DATASETS: dict[str, ListReader] = {"ukp": ukp_conv_arg_rank, "ibm": ibm_argq}
-DATASETS: dict[str, DatasetReader] = {**LIST_DATASETS, "webis": webis_argquality}
+LIST_DATASETS: dict[str, ModuleType] = {"ukp": ukp_conv_arg_rank, "ibm": ibm_argq}  # one list per file
+DATASETS: dict[str, ModuleType] = {**LIST_DATASETS, "webis": webis_argquality}
 CREDITS = {  # training data sets
     "ukp": DatasetCredit("UKPConvArgRank", "UKP Lab", "CC BY-SA"),
     "ibm": DatasetCredit("IBM-ArgQ 5.3k", "IBM Research", "terms of IBM Research"),
@@ -56,7 +41,7 @@ CREDITS = {  # training data sets
 
 
 def find_datasets(directory: Path) -> list[str]:
-    """Return the names of the data sets in a directory."""
+    """Return the names of the data sets in a directory; at least one must exist."""
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
@@ -66,15 +51,15 @@ def find_datasets(directory: Path) -> list[str]:
     return datasets
 
 
-def prepare_quality(directory: Path, datasets: Sequence[str], work: Path, overwrite: bool = False) -> None:
-    """Write one table per data set into `work`/quality, with a manifest of its source files.
+def prepare_quality(directory: Path, datasets: Sequence[str], work_dir: Path, overwrite: bool = False) -> None:
+    """Write one table per data set into `work_dir`/quality, with a manifest of its source files.
 
     Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
     """
     inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
-        file, cache_key = table_path(work, name), {"input": hashes, "code": code_fingerprint(__name__)}
-        store = ArtifactStore(file.parent, cache_key, overwrite, _manifest_name(name), [file.name])
+        file, cache_key = table_path(work_dir, name), {"input": hashes, "code": code_fingerprint(__name__)}
+        store = ArtifactStore(file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name])
         store.build_files([file.name], partial(_write, name, directory))
 
 
@@ -90,36 +75,30 @@ def _write(name: str, directory: Path, file: Path) -> None:
     log.info("%s: %d texts, %d lists, %d debates", name, len(table), lists, debates)
 
 
-def table_path(work: Path, name: str) -> Path:
+def table_path(work_dir: Path, name: str) -> Path:
     """Return the path of a data set's table."""
-    return work / "quality" / f"{name}.parquet"
+    return work_dir / "quality" / f"{name}.parquet"
 
 
-def _manifest_name(name: str) -> str:
-    return f"{name}.json"
-
-
-def load_table(work: Path, name: str) -> pd.DataFrame:
-    """Load a data set's arguments, see COLUMNS.
+def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
+    """Load a data set's arguments with some columns, or all (None).
 
     The arguments of a topic are one list to rank; a debate has one topic per side.
     """
-    file = table_path(work, name)
-    with table_errors(file, "quality", f"-i DIR --work-dir {work}"):
-        return pd.read_parquet(file, columns=COLUMNS)
+    file = table_path(work_dir, name)
+    with table_errors(file, "quality", f"-i DIR --work-dir {work_dir}"):
+        return pd.read_parquet(file, columns=columns)
 
 
-def load_webis_judgments(work: Path) -> pd.DataFrame:
+def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
     """Load Webis-ArgQuality-20 with all columns, see `webis_argquality.read_judgments`."""
-    table = load_table(work, "webis")
-    all_columns = pd.read_parquet(table_path(work, "webis"))
-    return table.join(all_columns.drop(columns=COLUMNS))
+    return load_table(work_dir, "webis", columns=None)
 
 
-def source_hashes(work: Path, name: str) -> dict[str, str]:
-    """Return the hashes of a table's source files."""
-    file = table_path(work, name).with_name(_manifest_name(name))
+def source_hashes(work_dir: Path, name: str) -> dict[str, str]:
+    """Return SHA-256 by source file of a table."""
+    file = table_path(work_dir, name).with_suffix(".json")
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:
-        raise not_found(file, f"quality -i DIR --work-dir {work}") from None
+        raise not_found(file, f"quality -i DIR --work-dir {work_dir}") from None

@@ -1,4 +1,4 @@
-"""Provide independent random streams under one seed."""
+"""Derive independent random generators from one seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class RandomStream(IntEnum):
-    """Random streams. Never change a value: shipped checkpoints depend on it."""
+    """Random stream. Never change a value: shipped checkpoints depend on it."""
 
     SAMPLE = 0  # sample of arguments
     SPLIT = 1  # validation conclusions
@@ -23,5 +23,5 @@ class RandomStream(IntEnum):
 
 
 def random_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:
-    """Return the generator of a stream or of a part of it, such as an epoch."""
+    """Return the generator of a stream or of one of its substreams, such as an epoch."""
     return np.random.default_rng([seed, stream, *substream])

@@ -1,4 +1,4 @@
-"""Prepare tagged documents as tables and split them."""
+"""Prepare tables of tagged documents, load and split them."""
 
 from __future__ import annotations
 
@@ -36,37 +36,37 @@ class Split:
         return Split(self.train + split.train, self.test + split.test)
 
 
-def prepare_tags(directory: Path, work: Path, overwrite: bool = False) -> None:
-    """Read es.txt and wd.txt and write essays.parquet and webd.parquet (`words tags`) into `work`/tagging."""
+def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
+    """Read es.txt and wd.txt and write essays.parquet and webd.parquet (`words tags`) into `work_dir`/tagging."""
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
-    store = ArtifactStore(work / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
+    store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
-        store.build_files([table_path(work, name).name], partial(_write, directory, name, source))
+        store.build_files([table_path(work_dir, name).name], partial(_write, directory, name, source))
 
 
-def table_path(work: Path, name: str) -> Path:
+def table_path(work_dir: Path, name: str) -> Path:
     """Return the path of a table."""
-    return work / "tagging" / f"{name}.parquet"
+    return work_dir / "tagging" / f"{name}.parquet"
 
 
 def _write(directory: Path, name: str, source: ComponentDataset, file: Path) -> None:
     documents = read_documents(directory, source)
     columns = [[document.tokens for document in documents], [document.tags for document in documents]]
     pq.write_table(pa.table(columns, schema=SCHEMA), file)
-    tokens = sum(len(document.tokens) for document in documents)
-    components = sum(tag.startswith("B-") for document in documents for tag in document.tags)
-    log.info("%s: %d documents, %d tokens, %d components", name, len(documents), tokens, components)
+    token_count = sum(len(document.tokens) for document in documents)
+    component_count = sum(tag.startswith("B-") for document in documents for tag in document.tags)
+    log.info("%s: %d documents, %d tokens, %d components", name, len(documents), token_count, component_count)
 
 
-def load_documents(work: Path, name: str) -> list[TaggedDocument]:
+def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
     """Load the documents of a data set."""
-    file = table_path(work, name)
-    with table_errors(file, "tags", f"-i DIR --work-dir {work}"):
+    file = table_path(work_dir, name)
+    with table_errors(file, "tags", f"-i DIR --work-dir {work_dir}"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 
 
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
-    """Split a data set at random by seed; at least one test document."""
+    """Split documents at random into training and test documents (at least one)."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
     return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])

@@ -34,9 +34,9 @@ from training.data.work_directory import iter_rows
 
 log = logging.getLogger(__name__)
 
-POOL_DEPTH = 50  # top documents per topic of a run, excluded with the judged ones
+POOL_DEPTH = 50  # a run's documents up to this rank are pooled
 MAX_WORDS = 220  # per passage; whole sentences of this length give the 2.1 passages per argument of Hollatz 2022
-ARGUMENTS_PER_BATCH = 2_000  # arguments per batch; bounds memory
+ARGUMENTS_PER_BATCH = 2_000  # limits memory
 WORD = re.compile(r"[^\W_]+")
 PASSAGES = "passages.parquet"
 SCHEMA = pa.schema({
@@ -49,8 +49,8 @@ SCHEMA = pa.schema({
     "judged": pa.bool_(),  # argument is judged
     "found": pa.bool_(),  # argument is in the top 50 of a run
 })  # fmt: skip
-# Training samples without and with a relevant word (Hollatz 2022, 3.2), by documents and reference.
-THESIS_SAMPLES = {
+# Training samples without and with a relevant word (Hollatz 2022, 3.2), by document set and reference.
+PUBLISHED_SAMPLES = {
     ("all", "topic"): (191_651, 640_107),
     ("all", "conclusion"): (191_328, 640_430),
     ("all", "both"): (188_663, 643_095),
@@ -63,35 +63,28 @@ THESIS_SAMPLES = {
 }
 
 
-class StemMatcher:
-    """Match words by their Porter stems, with a cache."""
-
-    def __init__(self) -> None:
-        """Create a matcher with an empty cache."""
-        self._stems = TermAnalyser("porter")
-
-    def matching_words(self, passage: str, reference: str) -> list[str]:
-        """Return the distinct lower-cased words of a passage that share a stem with the reference, sorted."""
-        reference_stems = {*chain.from_iterable(self._stems[word.encode()] for word in WORD.findall(reference.lower()))}
-        passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
-        return sorted(word for word in passage_words if not reference_stems.isdisjoint(self._stems[word.encode()]))
+def matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
+    """Return the distinct lower-cased words of a passage that share a stem with the reference, sorted."""
+    reference_stems = {*chain.from_iterable(stems[word.encode()] for word in WORD.findall(reference.lower()))}
+    passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
+    return sorted(word for word in passage_words if not reference_stems.isdisjoint(stems[word.encode()]))
 
 
 def prepare_passages(
-    input_directory: Path, work: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
+    input_directory: Path, work_dir: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
 ) -> pd.DataFrame:
-    """Write the passages of all arguments of sufficient length into `work`/passages, see SCHEMA.
+    """Write the passages of all arguments of sufficient length into `work_dir`/passages, see SCHEMA.
 
     Args:
         input_directory: Directory with the args.me corpus.
-        work: Working directory.
-        qrels: TREC qrels; mark judged documents.
-        runs: TREC runs; mark the top 50 of each topic.
-        overwrite: Whether to replace a table of other data.
+        work_dir: Working directory.
+        qrels: TREC qrels, whose documents are marked as judged.
+        runs: TREC runs, whose top POOL_DEPTH documents per topic are marked as found.
+        overwrite: Whether to replace a table prepared from other input.
 
     Returns:
-        `documents reference passages empty thesis` per document set and reference: number of passages, percentage without a
-        relevant word, and this percentage in Hollatz 2022.
+        `documents reference passages empty published` per document set and reference: number of passages, percentage without
+        a relevant word, and this percentage in Hollatz 2022.
     """
     files = find_corpus_files(input_directory)
     cache_key = {
@@ -102,20 +95,20 @@ def prepare_passages(
     }
     judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]}
-    store = ArtifactStore(passages_dir(work), cache_key, overwrite)
+    store = ArtifactStore(passages_dir(work_dir), cache_key, overwrite)
     store.build_files([PASSAGES], partial(_write_passages, files, judged, pooled))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
     return _empty_statistics(store.directory / PASSAGES, document_sets)
 
 
 def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
-    """Write passages in batches to bound memory."""
+    """Write passages in batches, which limits memory."""
     documents, faults = read_arguments(list(files))
     raise_first(faults)
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)
     validate_collection(arguments, len(documents))
     del documents
-    topics, matcher = read_topics(files), StemMatcher()
+    topics, stems = read_topics(files), TermAnalyser("porter")
     if without_topic := sum(not topics[docno] for docno in arguments["docno"]):
         message = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
         log.warning(message, without_topic, len(arguments))
@@ -125,12 +118,12 @@ def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], f
             rows = [
                 {**row, "judged": row["docno"] in judged, "found": row["docno"] in pooled}
                 for argument in arguments.iloc[block].itertuples()
-                for row in _split_argument(argument, topics, matcher)
+                for row in _split_argument(argument, topics, stems)
             ]
             writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
 
 
-def _split_argument(argument: Any, topics: dict[str, str], matcher: StemMatcher) -> Iterator[dict[str, Any]]:
+def _split_argument(argument: Any, topics: dict[str, str], stems: TermAnalyser) -> Iterator[dict[str, Any]]:
     topic = topics[argument.docno]
     for index, passage in enumerate(split_passages(remove_urls(argument.premise), MAX_WORDS), 1):
         yield {
@@ -138,8 +131,8 @@ def _split_argument(argument: Any, topics: dict[str, str], matcher: StemMatcher)
             "number": index,
             "discussion": (topic or argument.conclusion).lower(),
             "passage": passage,
-            "topic": matcher.matching_words(passage, topic),
-            "conclusion": matcher.matching_words(passage, argument.conclusion),
+            "topic": matching_words(passage, topic, stems),
+            "conclusion": matching_words(passage, argument.conclusion, stems),
         }
 
 
@@ -147,7 +140,7 @@ def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count the passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
     empty: Counter[tuple[str, str]] = Counter()
-    variants = [(name, reference) for name, reference in THESIS_SAMPLES if name in document_sets]
+    variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
     for row in iter_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
@@ -158,33 +151,39 @@ def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
             "reference": reference,
             "passages": passages[name],
             "empty": 100 * empty[name, reference] / max(1, passages[name]),
-            "thesis": 100 * THESIS_SAMPLES[name, reference][0] / sum(THESIS_SAMPLES[name, reference]),
+            "published": 100 * PUBLISHED_SAMPLES[name, reference][0] / sum(PUBLISHED_SAMPLES[name, reference]),
         }
         for name, reference in variants
     )
 
 
-def passages_dir(work: Path) -> Path:
-    """Return the directory of the table."""
-    return work / "passages"
+def passages_dir(work_dir: Path) -> Path:
+    """Return the directory of the passages in a working directory."""
+    return work_dir / "passages"
 
 
-def check_prepared(work: Path, documents: str) -> Manifest:
-    """Read the manifest of the passages. Raises InputError if they do not support a document set."""
-    record = read_manifest(passages_dir(work) / MANIFEST)
-    if PASSAGES not in record.files:
-        raise InputError(f"{work}/passages: no passages; run `python -m training prepare passages -i INPUT --work-dir {work}`")
-    required = {"all": {}, "unjudged": {"qrels": "--qrels"}, "unpooled": {"qrels": "--qrels", "runs": "--run"}}[documents]
+def check_prepared(work_dir: Path, documents: str) -> Manifest:
+    """Return the manifest of the passages; raise InputError if they do not support a document set."""
+    manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
+    if PASSAGES not in manifest.files:
+        raise InputError(
+            f"{work_dir}/passages: no passages; run `python -m training prepare passages -i INPUT --work-dir {work_dir}`"
+        )
+    required = {
+        "all": {},
+        "unjudged": {"qrels": "--exclude-qrels"},
+        "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
+    }[documents]
     for name, flag in required.items():
-        if not record.inputs[name]:
+        if not manifest.inputs[name]:
             reason = f'prepared without {name}, which documents = "{documents}" needs'
-            raise InputError(f"{passages_dir(work)}: {reason}; run `prepare passages {flag} FILE` again")
-    return record
+            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `prepare passages {flag} FILE` again")
+    return manifest
 
 
-def iter_passages(work: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
+def iter_passages(work_dir: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
     """Yield the passages of a document set with their relevant `words`."""
-    for row in iter_rows(passages_dir(work) / PASSAGES, None, "passages"):
+    for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, "passages"):
         if is_in_document_set(row, documents):
             yield row | {"words": reference_words(row, reference)}
 

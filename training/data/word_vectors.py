@@ -24,7 +24,7 @@ from submission.text.normalisation import tokenise_query
 from submission.text.surface_tokens import normalised_tokens
 from submission.text.vocabulary import Vocabulary
 from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import read_table_record
+from training.data.work_directory import read_prepared_manifest
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
@@ -50,20 +50,18 @@ class VectorSettings:
 
     @property
     def premise_table(self) -> str:
-        """The file name of the premise table."""
+        """The file name of the table of premises."""
         return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
-
-    @property
-    def to_provenance(self) -> dict[str, object]:
-        """The settings that are not None, for the provenance."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class PremiseTokens:
     """The tokenised training premises, streamed from disk on each pass."""
 
-    def __init__(self, work: Path, settings: VectorSettings) -> None:
-        self._file, self._tokenise = work / settings.premise_table, normalised_tokens if settings.surface_method else str.split
+    def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
+        self._file, self._tokenise = (
+            work_dir / settings.premise_table,
+            normalised_tokens if settings.surface_method else str.split,
+        )
 
     def __iter__(self) -> Iterator[list[str]]:
         for batch in pq.ParquetFile(self._file).iter_batches(2_000, columns=["premise"]):
@@ -72,7 +70,7 @@ class PremiseTokens:
 
 
 def prepare_vectors(
-    work: Path, output_dir: Path, settings: VectorSettings, vectors_file: Path | None, overwrite: bool = False
+    work_dir: Path, output_dir: Path, settings: VectorSettings, vectors_file: Path | None, overwrite: bool = False
 ) -> None:
     """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
 
@@ -80,24 +78,26 @@ def prepare_vectors(
     `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing in it get random vectors with the same
     standard deviation.
     """
-    tables = read_table_record(work).files.get(settings.premise_table)
+    tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
-        raise InputError(f"{work}: no prepared tables; run `python -m training prepare pairs -i INPUT --work-dir {work}`")
+        raise InputError(
+            f"{work_dir}: no prepared tables; run `python -m training prepare pairs -i INPUT --work-dir {work_dir}`"
+        )
     vectors_file_hash = hash_input_files([vectors_file])[vectors_file.name] if vectors_file else "none"
     cache_key = {
         "tables": tables.xxh3,
         "code": code_fingerprint(__name__),
-        **settings.to_provenance,
+        **{name: value for name, value in asdict(settings).items() if value is not None},
         "vectors_file": vectors_file_hash,
     }
     output = ArtifactStore(output_dir, cache_key, overwrite)
-    premises = PremiseTokens(work, settings)
+    premises = PremiseTokens(work_dir, settings)
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent_words:
-        raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work}; lower --minimum-frequency")
+        raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work_dir}; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    _log_coverage(work, vocabulary, counts, normalised_tokens if settings.surface_method else tokenise_query)
+    _log_coverage(work_dir, vocabulary, counts, normalised_tokens if settings.surface_method else tokenise_query)
 
     def write(path: Path) -> None:
         vectors = _read_vectors_file(vectors_file, settings.dimensions) if vectors_file else _train_vectors(premises, settings)
@@ -108,7 +108,7 @@ def prepare_vectors(
 
 
 def default_folder(surface_method: VectorMethod | None) -> str:
-    """Return the default folder of the vectors in a working directory."""
+    """Return the default name of the vectors' folder in a working directory."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
@@ -117,16 +117,18 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
     try:
         return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        fix = "run `python -m training prepare vectors --work-dir WORK`"
+        fix = "run `python -m training prepare vectors --work-dir WORK_DIR`"
         raise InputError(f"{output_dir}: cannot load word vectors ({error}); {fix}") from None
 
 
-def check_vectors(output_dir: Path, work: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
-    """Raise InputError if the directory has no vectors."""
+def check_vectors(output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
+    """Raise InputError if a directory has no word vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
-        raise InputError(f"{output_dir}: no word vectors; run `python -m training prepare vectors --work-dir {work}{flags}`")
+        raise InputError(
+            f"{output_dir}: no word vectors; run `python -m training prepare vectors --work-dir {work_dir}{flags}`"
+        )
 
 
 def _train_vectors(premises: PremiseTokens, settings: VectorSettings) -> KeyedVectors:
@@ -167,21 +169,21 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
 
 def _vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
     is_known = [term in vectors.key_to_index for term in vocabulary.terms]
-    known_vectors = vectors.vectors[[vectors.key_to_index[t] for t in vocabulary.terms if t in vectors.key_to_index]]
+    known_vectors = vectors.vectors[[vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]]
     if not len(known_vectors):
         raise InputError("no word of the vocabulary has a vector; use vectors of lower-cased English words")
     rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors
-    log.info("Vectors: %d of %d terms found, the others initialised at random", len(known_vectors), len(is_known))
+    log.info("Found vectors of %d of %d terms; initialised the others at random", len(known_vectors), len(is_known))
     return table
 
 
-def _log_coverage(work: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
+def _log_coverage(work_dir: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
     """Log the share of tokens in premises and validation queries that the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
-    queries = pq.read_table(work / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
+    queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()
     query_tokens = [word for query in sorted(set(queries)) for word in tokenise(query)]
     query_coverage = sum(word in terms for word in query_tokens) / len(query_tokens)
     log.info("Vocabulary: %d of %d distinct words; covers %.1f %% of premise tokens and %.1f %% of validation-query tokens",

@@ -38,22 +38,22 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
         yield
 
 
-def read_table_record(directory: Path) -> Manifest:
+def read_prepared_manifest(directory: Path) -> Manifest:
     """Read the manifest of prepared tables or vectors."""
-    record = read_manifest(directory / MANIFEST)
-    if not record.files:
+    manifest = read_manifest(directory / MANIFEST)
+    if not manifest.files:
         raise _not_prepared(directory)
-    return record
+    return manifest
 
 
 def not_found(path: Path, kind: str) -> InputError:
-    """Return the error for missing data that `prepare KIND` writes."""
+    """Return the error for a missing file that `prepare KIND` writes."""
     return InputError(f"{path}: not found; run `python -m training prepare {kind}`")
 
 
 @contextmanager
 def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
-    """Convert errors in reading a Parquet file that `prepare KIND FLAGS` writes to InputError."""
+    """Convert errors in reading a table written by `prepare KIND FLAGS` to InputError."""
     try:
         yield
     except FileNotFoundError:
@@ -63,19 +63,19 @@ def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
 
 
 def iter_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a prepared table as dicts with some columns, or all (None)."""
+    """Yield the rows of a prepared table as dicts of some columns, or all (None)."""
     with table_errors(file, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
 
 
-def hard_negatives_file(work: Path, model: str) -> Path:
-    """Return the path of the hard negatives that a retrieval model supplies."""
-    return work / model / "unrelated.parquet"
+def hard_negatives_file(work_dir: Path, model: str) -> Path:
+    """Return the path of the hard negatives retrieved by a model."""
+    return work_dir / model / "unrelated.parquet"
 
 
 def json_hash(value: object) -> str:
-    """Return a short hash of a JSON value."""
+    """Return the first 16 hexadecimal digits of a JSON value's SHA-256."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -21,7 +21,7 @@ from submission.storage.atomic_files import sha256_file
 from submission.text.tokenisers import Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data import word_vectors
-from training.data.work_directory import read_table_record
+from training.data.work_directory import read_prepared_manifest
 from training.fitting.cluster_initialisation import initialise_from_clusters
 from training.fitting.recipe import Recipe, TaskSpec
 from training.fitting.task import TrainableNetwork
@@ -83,7 +83,7 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     Raise UsageError if the vectors are of surface tokens but the recipe needs normalised words, or vice versa.
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
-    record = read_table_record(vectors).inputs
+    record = read_prepared_manifest(vectors).inputs
     stored_method, expected_method = record.get("surface_method"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]

@@ -14,7 +14,7 @@ from submission.models.network import Network
 from submission.text.tokenisers import MaxLengths
 from training.data.pairs import reproduce_pairs
 from training.data.word_vectors import VectorMethod
-from training.data.work_directory import read_table_record
+from training.data.work_directory import read_prepared_manifest
 from training.fitting.cluster_initialisation import ClusterInitialisation
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.task import Task, TrainableNetwork
@@ -140,7 +140,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
-        read_table_record(work)
+        read_prepared_manifest(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for `reproduce`.

@@ -25,7 +25,7 @@ from submission.systems.ensemble import EnsembleStage
 from training.cards import ARGS_ME_CREDIT, render_card
 from training.data.pair_tables import load_validation_queries
 from training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
-from training.data.work_directory import read_table_record
+from training.data.work_directory import read_prepared_manifest
 from training.evaluation.folds import assign_folds
 from training.fitting.validation import candidate_metrics, ranker_scorer
 
@@ -71,7 +71,7 @@ def fit_ensemble(
         "members": {name: candidate_metrics(values, ties)["MAP@20"] for name, values in scores.items()},
     }
     save_regression(
-        output, regression, metrics, {"training_data": read_table_record(work).inputs, "non_negative": non_negative}
+        output, regression, metrics, {"training_data": read_prepared_manifest(work).inputs, "non_negative": non_negative}
     )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",

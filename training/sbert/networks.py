@@ -37,7 +37,7 @@ class TrainingConfig:
     epochs: int = 1
     warmup_ratio: float = 0.1  # fraction of all steps
     frozen_blocks: int = 3  # frozen lowest blocks (and embeddings); -1: train everything
-    attention_dropout: bool = True  # False: 1.4 times as fast on long texts, slower on short ones
+    attention_dropout: bool = True  # False: training is 1.4 times as fast on long texts, slower on short ones
     bfloat16: bool = True  # autocast for training and labelling; weights, optimiser and evaluation use float32
 
 
@@ -73,8 +73,8 @@ def build_network(
     return model
 
 
-def shared_frozen_layers(encoder: Path, training: TrainingConfig, device: torch.device) -> FrozenLayerCache:
-    """Return the frozen layers that bi-encoders with these settings share."""
+def build_frozen_layers(encoder: Path, training: TrainingConfig, device: torch.device) -> FrozenLayerCache:
+    """Build the frozen layers that bi-encoders with these settings share."""
     return FrozenLayerCache(get_encoder(build_network(encoder, training, 0, device)), training.frozen_blocks)
 
 
@@ -102,13 +102,13 @@ def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
     return np.asarray(model.encode(texts, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False))
 
 
-def trainable_state(model: Network) -> bytes:
+def serialise_trainable_state(model: Network) -> bytes:
     """Serialise the trainable weights."""
     return bytes(save({name: value.detach().contiguous() for name, value in model.named_parameters() if value.requires_grad}))
 
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
-    """Load weights serialised by `trainable_state` into a network of the same architecture."""
+    """Load weights serialised by `serialise_trainable_state` into a network of the same architecture."""
     missing, unknown = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
     if unknown or trainable & {*missing}:

@@ -1,6 +1,6 @@
 """Build gold and unlabelled conclusion-premise pairs from args.me.
 
-Texts are as the ranker reads them: conclusions truncated to the query length in word pieces, premises without URLs.
+Texts are preprocessed as for the ranker: conclusions are truncated to the query length in word pieces, URLs removed from premises.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) ->
     return table.assign(conclusion=table["conclusion"].map(truncated))
 
 
-def gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
+def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
     """Sample at most `n` arguments and pair each conclusion with its premise (label 1) and a negative premise (label 0).
 
     Returns:
@@ -38,7 +38,7 @@ def gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.Data
     return pd.concat([positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True)
 
 
-def unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
+def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
     """Pair each conclusion with its top `k` BM25 premises of other conclusions, excluding labelled pairs.
 
     Distant supervision has no label for these pairs `first second`. `cache` stores the premise index of the arguments.
@@ -53,6 +53,6 @@ def unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache:
     return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
 
 
-def subsample(sample: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+def subsample(pairs: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Subsample at most `n` pairs uniformly, keeping their order."""
-    return sample[np.sort(rng.permutation(len(sample))[:n])]
+    return pairs[np.sort(rng.permutation(len(pairs))[:n])]

@@ -21,12 +21,12 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.text.tokenisers import WordPieceTokeniser
 from training.data.split import TRAIN, VALIDATION
-from training.data.work_directory import json_hash, read_table_record
+from training.data.work_directory import json_hash, read_prepared_manifest
 from training.experiment import Experiment
 from training.fitting.recipe import Recipe
 from training.sbert import networks
 from training.sbert.networks import Loss, Network, TrainingConfig
-from training.sbert.pairs import gold_pairs, load_arguments, subsample, unlabelled_pairs
+from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs, subsample
 from training.sbert.trainer import TrainingRun
 from training.sbert.validation import ConclusionValidator
 
@@ -53,7 +53,7 @@ class PairSettings(Protocol):
 
 
 class Variant(NamedTuple):
-    """A trained network; without a loss, the pretrained encoder."""
+    """Loss and training pairs of a network; without a loss, it is the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
@@ -65,31 +65,31 @@ UNTRAINED, TEACHER = Variant(), Variant("cross_entropy", GOLD)
 class Result(msgspec.Struct):
     """The results of a network."""
 
-    n_pairs: int  # pairs
-    map_at_20: float  # MAP@20 (percent) over 105 candidates per validation conclusion
+    n_pairs: int  # training pairs
+    map_at_20: float  # MAP@20 (percent) over the candidates of each validation conclusion
     retrieval: dict[str, float]  # retrieval metrics over all premises; empty for a cross-encoder
     seconds: float
 
 
 class StudentExperiment(Experiment[Variant, Result]):
-    """Experiment over networks, which are trained on demand and cached in the working directory."""
+    """Experiment over networks; they are trained on demand and cached in the working directory."""
 
     name, unit, result_type = "students", "networks", Result
 
-    def __init__(self, work: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> None:
+    def __init__(self, work_dir: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> None:
         """Load the arguments prepared by `prepare pairs`; networks and silver pairs are computed on demand."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
-        self._train_arguments, validation = (load_arguments(work, split, tokeniser) for split in (TRAIN, VALIDATION))
-        self._validator = ConclusionValidator(self._train_arguments, validation, work, tokeniser)
+        self._train_arguments, validation = (load_arguments(work_dir, split, tokeniser) for split in (TRAIN, VALIDATION))
+        self._validator = ConclusionValidator(self._train_arguments, validation, work_dir, tokeniser)
         self._recipe, self._settings, self._encoder, self._device = recipe, pairs, pretrained.folder, device
         self._teacher = PretrainedEncoder(pairs.teacher_encoder) if pairs.teacher_encoder else pretrained
         sizes = [pairs.gold_arguments, pairs.bm25_depth, pairs.max_silver_pairs]
         pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
         settings = msgspec.to_builtins([recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings])
-        table_hashes = {name: file.xxh3 for name, file in read_table_record(work).files.items()}
+        table_hashes = {name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()}
         self._cache_key = json_hash([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
-        self._cache = ArtifactStore(work / "students" / self._cache_key[:16], {})
+        self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
     def cache_key(self, network: Variant) -> object:
         """Return the cache key of a network."""
@@ -116,7 +116,7 @@ class StudentExperiment(Experiment[Variant, Result]):
 
         def train() -> bytes:
             run = self._training_run(network)
-            return networks.trainable_state(run.train(self._recipe.seed, self._cache.directory / "scratch"))
+            return networks.serialise_trainable_state(run.train(self._recipe.seed, self._cache.directory / "scratch"))
 
         if network.loss and (network != TEACHER or self._settings.train_teacher):
             networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(network)}.safetensors", train))
@@ -132,7 +132,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return self._teacher.folder if network == TEACHER else self._encoder
 
     def _training_config(self, network: Variant) -> TrainingConfig:
-        """Return the training settings; no attention dropout, as texts are long."""
+        """Return the training settings; attention dropout is disabled, which is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
         student = TrainingConfig(
             network.loss or "cosine",
@@ -156,12 +156,12 @@ class StudentExperiment(Experiment[Variant, Result]):
     @cached_property
     def gold(self) -> pd.DataFrame:
         """Gold pairs `first second label`, labelled by distant supervision."""
-        return gold_pairs(self._train_arguments, self._settings.gold_arguments, self._rng(GOLD))
+        return sample_gold_pairs(self._train_arguments, self._settings.gold_arguments, self._rng(GOLD))
 
     @cached_property
     def silver(self) -> pd.DataFrame:
         """Silver pairs `first second label`, labelled by the teacher."""
-        pairs = unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
+        pairs = retrieve_unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
         selected = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
         pairs = pairs.iloc[selected].reset_index(drop=True)
 
@@ -175,10 +175,10 @@ class StudentExperiment(Experiment[Variant, Result]):
 
 
 def load_student_weights(
-    ranker: Module, recipe: Recipe, pairs: PairSettings, student: Variant, work: Path, device: torch.device
+    ranker: Module, recipe: Recipe, pairs: PairSettings, student: Variant, work_dir: Path, device: torch.device
 ) -> None:
     """Load a student's weights into a ranker built from its recipe."""
-    student_encoder = networks.get_encoder(StudentExperiment(work, recipe, pairs, device).load_or_train(student))
+    student_encoder = networks.get_encoder(StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student))
     state = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()}
     state |= {name: value for name, value in weights.items() if name in state}  # the ranker has no pooler

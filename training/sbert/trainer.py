@@ -26,7 +26,7 @@ from sentence_transformers.sentence_transformer.losses import CoSENTLoss, Cosine
 from transformers import PrinterCallback, TrainerCallback
 
 from training.fitting.frozen_layer_cache import FrozenLayerCache
-from training.sbert.networks import Network, TrainingConfig, build_network, load_trainable_state, trainable_state
+from training.sbert.networks import Network, TrainingConfig, build_network, load_trainable_state, serialise_trainable_state
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
 POSITIVE_THRESHOLD = 0.5  # pairs at or above are the positives of `multiple_negatives`
@@ -37,7 +37,7 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """A training run of any seed."""
+    """Initial encoder, settings and data of training runs that differ in their seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig
@@ -57,7 +57,7 @@ class TrainingRun:
     def train_steps(self, seed: int, steps: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
         """Train the first steps of the full run, return the network and move each file of STATE_FILES to its destination.
 
-        The seed determines head, data order and dropout. The scratch directory is created and removed.
+        The seed determines the head's weights, data order and dropout. The scratch directory is created and removed.
         """
         model, trainer = self._build(seed, scratch_dir)
         trainer.add_callback(_StopAfter(steps))
@@ -68,7 +68,7 @@ class TrainingRun:
         return model
 
     def train(self, seed: int, scratch_dir: Path) -> Network:
-        """Train the full run; nothing is written to the scratch directory."""
+        """Train the full run and return the network; nothing is written to the scratch directory."""
         model, trainer = self._build(seed, scratch_dir)
         _run_trainer(trainer)
         return model
@@ -113,7 +113,7 @@ class TrainingRun:
 
 
 def _run_trainer(trainer: Any, **kwargs: Any) -> None:
-    """Train and restore float32 inference."""
+    """Run a trainer, then restore float32 inference."""
     trainer.train(**kwargs)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
@@ -162,7 +162,7 @@ class _MinimalTrainer(BaseTrainer):
     def _save(self, output_dir: str | None = None, state_dict: Any = None) -> None:
         checkpoint_dir = Path(str(output_dir))
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        (checkpoint_dir / WEIGHTS).write_bytes(trainable_state(self.model))
+        (checkpoint_dir / WEIGHTS).write_bytes(serialise_trainable_state(self.model))
 
     def _load_from_checkpoint(self, checkpoint: str) -> None:  # type: ignore[override]  # the library's signature
         load_trainable_state(self.model, (Path(checkpoint) / WEIGHTS).read_bytes())

@@ -1,4 +1,4 @@
-"""Validate a network on the validation conclusions: retrieval over all premises, and MAP over 105 candidates each."""
+"""Validate a network on the validation conclusions: retrieval over all premises, and MAP over each one's candidates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LIBRARY_METRICS = {"recall@100": ("recall@k", 100), "MRR@10": ("mrr@k", 10), "nD
 
 
 class ConclusionValidator:
-    """Validation conclusions with their five relevant premises each."""
+    """Validator on conclusions with five relevant premises each."""
 
-    def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work: Path, tokeniser: WordPieceTokeniser) -> None:
+    def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work_dir: Path, tokeniser: WordPieceTokeniser) -> None:
         """Build the validator from the training and validation arguments of a working directory, see `load_arguments`."""
         self._conclusions = validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
         relevant_docnos = validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
         self._premises = validation["premise"].to_numpy()
-        self._queries = load_validation_queries(work, "pieces", tokeniser)
+        self._queries = load_validation_queries(work_dir, "pieces", tokeniser)
         collection = pd.concat([train, validation])
         self._collection = dict(zip(collection["docno"], collection["premise"], strict=True))
         qids = [str(index) for index in range(len(relevant_docnos))]
@@ -41,7 +41,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16` encodes them in half precision."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, encoded in bfloat16 if set."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)
@@ -49,7 +49,7 @@ class ConclusionValidator:
         return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
     def map_at_20(self, model: Network, bfloat16: bool) -> float:
-        """Return MAP@20 (percent) over each conclusion's 105 candidates."""
+        """Return MAP@20 (percent) over each conclusion's candidates."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]

@@ -1,4 +1,4 @@
-"""Compare document lengths before and after tagging with Hollatz 2022, 4.1."""
+"""Compare document lengths, before and after reduction by taggers, with those of Hollatz 2022, 4.1."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PUBLISHED_LENGTHS = {  # by the corresponding tagger; all of args.me, premises o
 }
 
 
-def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
+def tabulate_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFrame:
     """Tabulate the document lengths of the collection and of its reductions by taggers (checkpoint names).
 
     Returns:
         One row for the original collection and one per tagger: `corpus`; COLUMNS in whitespace words;
         `empty_percent`, the percentage of empty documents; and the figures of Hollatz 2022 (prefix `published_`).
     """
-    # fails at once if a checkpoint is damaged
+    # first, to fail early if a checkpoint is damaged
     tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in taggers}
     texts = select_texts(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
     rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]
@@ -40,15 +40,15 @@ def document_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
 
 
 def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[int]:
-    """Count the remaining words of each document."""
+    """Count the words of each document that a tagger keeps."""
     collection = execution.documents.searchable_docnos
     enriched = Enrichment(name).enrich_collection(execution, fields, collection)
     batches = (enriched.get_word_frequencies(start, start + SHARD_SIZE) for start in range(0, len(collection), SHARD_SIZE))
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 
 
-def _row(name: str, sizes: Sequence[int]) -> dict[str, object]:
-    values = np.array(sizes)
+def _row(name: str, lengths: Sequence[int]) -> dict[str, object]:
+    values = np.array(lengths)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
     published = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))
     return {

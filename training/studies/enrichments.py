@@ -18,7 +18,7 @@ from training.tuning import grid as tuning
 from training.tuning.grid import Grid
 
 UNENRICHED = "none"
-INDEX_SETTINGS = IndexSettings(stemmer="porter")  # shared, so that only the enrichment differs
+INDEX_SETTINGS = IndexSettings(stemmer="porter")  # for all enrichments, so that only they differ
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
 TESTS = ["p_t", "p_randomisation"]
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
@@ -46,7 +46,7 @@ def compare_enrichments(
         enrichments and models. Control rows, excluded from the correction: unenriched documents restricted to the field of an
         enricher that reads one field only.
     """
-    # fails before hours of tuning if a checkpoint is damaged
+    # first, to fail before hours of tuning if a checkpoint is damaged
     fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in enrichments}
     judged = tuning.load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
@@ -57,7 +57,7 @@ def compare_enrichments(
             cell = (enrichment, Path(model).stem)
             grid = _grid_with_index(model, index, enrichment if enrichment in fields else None)
             values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
-            _, held_out = tuning.cross_validate(values, judged.fold_of, tuning.selection_columns(selection_measure))
+            _, held_out = tuning.cross_validate(values, judged.fold_of, tuning.get_selection_columns(selection_measure))
             values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(tuning.STORED_MEASURES))
     rows = [_result_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
     return add_holm_correction(pd.DataFrame(rows), enrichments)

@@ -16,13 +16,13 @@ LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
 NETWORKS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in LOSSES))
 
 
-def evaluate_students(work: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
-    """Train and evaluate all networks on the pairs that `prepare pairs` has written into `work`.
+def evaluate_students(work_dir: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
+    """Train and evaluate all networks on the pairs that `prepare pairs` has written into `work_dir`.
 
     Returns:
         One row per network, in percent: MAP@20 over 105 candidates; recall, MRR and nDCG over all premises.
     """
-    results = run_experiment(StudentExperiment(work, recipe, pairs, device), NETWORKS, work)
+    results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), NETWORKS, work_dir)
     return pd.DataFrame(
         {
             "loss": network.loss or "", "training_pairs": network.pairs, "n_pairs": result.n_pairs,

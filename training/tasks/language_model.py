@@ -18,7 +18,7 @@ from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import UNKNOWN_ID
 from training.data.split import hold_out
 from training.data.word_vectors import VectorMethod, VectorSettings
-from training.data.work_directory import read_table_record
+from training.data.work_directory import read_prepared_manifest
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
 from training.fitting.learning_curve import LearningCurve
@@ -64,7 +64,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
         """Load the premises and split them into passages."""
-        record, table = read_table_record(work), VectorSettings(surface_method=self.vectors).premise_table
+        record, table = read_prepared_manifest(work), VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)

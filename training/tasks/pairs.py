@@ -19,7 +19,7 @@ from training.cards import ARGS_ME_CREDIT
 from training.data.pair_tables import TrainingPairs, ValidationQueries, load_training_pairs, load_validation_queries
 from training.data.pairs import reproduce_pairs
 from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import hard_negatives_file, read_table_record
+from training.data.work_directory import hard_negatives_file, read_prepared_manifest
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import BaseRecipe, Recipe
@@ -179,7 +179,7 @@ def _concat_padded(*parts: Tensor) -> Tensor:
 
 def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return origin and file hashes of the tables; raise InputError if tables or hard negatives are missing."""
-    tables = read_table_record(work)
+    tables = read_prepared_manifest(work)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
         return tables.inputs, hashes

@@ -37,7 +37,7 @@ from training.paths import GRIDS
 log = logging.getLogger(__name__)
 
 SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # one of them selects the grid point
-STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # stored per grid point and topic
+STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # cached per grid point and topic
 TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 
 
@@ -57,7 +57,7 @@ def load_grid(name: str) -> Grid:
         enrichment = document.pop("enrichment", None)
         axes = {f"{section}.{key}": v for section, table in document.items() for key, v in table.items() if isinstance(v, list)}
         settings = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
-        points = [_point(document, enrichment, values) for values in settings]
+        points = [_build_point(document, enrichment, values) for values in settings]
     except FileNotFoundError:
         names = (path.stem for path in GRIDS.glob("*.toml"))
         raise UsageError(f"unknown grid '{abbreviate(name)}'; {suggest(name, names)}") from None
@@ -66,7 +66,7 @@ def load_grid(name: str) -> Grid:
     return Grid(axes, points)
 
 
-def _point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]) -> LexicalParameters:
+def _build_point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, values: Mapping[str, Any]) -> LexicalParameters:
     settings = {
         section: {key: values.get(f"{section}.{key}", value) for key, value in table.items()}
         for section, table in tables.items()
@@ -94,8 +94,8 @@ def tune_grid(
     """
     judged = load_judged_topics(qrels_files, execution)
     values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
-    columns = selection_columns(selection_measure)
-    best = best_point(values[:, :, columns])
+    columns = get_selection_columns(selection_measure)
+    best = find_best_point(values[:, :, columns])
     selected, held_out = cross_validate(values, judged.fold_of, columns)
     metrics: dict[str, Any] = {
         "topics": len(judged.topics),
@@ -115,14 +115,16 @@ def tune_grid(
         data=JUDGED_CREDIT, evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
     )  # fmt: skip
     plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
-    write_with_provenance(output, checkpoint_files(grid.points[best], metrics, readme, table) | plot, provenance)
+    write_with_provenance(output, encode_checkpoint_files(grid.points[best], metrics, readme, table) | plot, provenance)
     log.info("%s: %s", output, grid.points[best].describe())
     mean = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected else "not cross-validated"
     log.info("%s: %s, %.3f in-sample", selection_measure, mean, table[selection_measure][best])
     return table
 
 
-def checkpoint_files(point: msgspec.Struct, metrics: Mapping[str, Any], readme: str, table: pd.DataFrame) -> dict[str, bytes]:
+def encode_checkpoint_files(
+    point: msgspec.Struct, metrics: Mapping[str, Any], readme: str, table: pd.DataFrame
+) -> dict[str, bytes]:
     """Return the files of a tuned checkpoint by name, with the full grid as grid.csv."""
     return {
         CONFIG: encode_json(msgspec.to_builtins(point)),
@@ -190,12 +192,12 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
 
 def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
-    """Evaluate all points: (points, topics, STORED_MEASURES). Results are cached under `name`."""
+    """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached under `name`."""
     points = run_experiment(GridExperiment(name, judged, execution), grid.points, execution.working_directory.directory)
     return np.stack(list(points.values()))
 
 
-def selection_columns(selection_measure: str) -> list[int]:
+def get_selection_columns(selection_measure: str) -> list[int]:
     """Return the column indices of the selection measure and of the tie breaker."""
     return [STORED_MEASURES.index(selection_measure), STORED_MEASURES.index(TIE_BREAKER)]
 
@@ -209,11 +211,12 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
         selection_columns: Indices of the selection columns.
 
     Returns:
-        The selected points, and each topic's values at the point of its fold (topics, columns); NaN if there is one fold.
+        The selected point per fold and each topic's values (topics, columns) at the point of its fold; none and NaN if there is
+        only one fold.
     """
     if len(set(fold_of.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
-    selected = [best_point(values[:, fold_of != fold][:, :, selection_columns]) for fold in range(fold_of.max() + 1)]
+    selected = [find_best_point(values[:, fold_of != fold][:, :, selection_columns]) for fold in range(fold_of.max() + 1)]
     return selected, values[np.array(selected)[fold_of], np.arange(len(fold_of))]
 
 
@@ -240,7 +243,7 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
     return assign_folds(len(topics))
 
 
-def best_point(values: np.ndarray) -> int:
-    """Return the point with the highest mean measure in (points, topics, 2); ties by the second measure, then by order."""
+def find_best_point(values: np.ndarray) -> int:
+    """Return the point with the highest mean of the first measure in (points, topics, 2); the second breaks ties, then order."""
     means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

@@ -1,7 +1,7 @@
 """Tune a system's quality re-ranking: depth and weight.
 
-Relevance judgments measure the loss in relevance; Webis-ArgQuality-20 measures loss in relevance and gain in quality. Questions
-that occur in both are in the same fold.
+The loss in relevance is measured on the relevance judgments and on Webis-ArgQuality-20, the gain in quality on the latter.
+Questions that occur in both are in the same fold.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from training.evaluation.plots import plot_grid
 from training.evaluation.significance import bootstrap_intervals
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid
-from training.tuning.grid import SELECTION_MEASURES, checkpoint_files
+from training.tuning.grid import SELECTION_MEASURES, encode_checkpoint_files
 from training.tuning.quality_grid import CONSTRAINT, N_FOLDS, OBJECTIVE, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     stage = system.stage
     if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    work = execution.working_directory.directory
-    judged = load_webis_judgments(work)
+    work_dir = execution.working_directory.directory
+    judged = load_webis_judgments(work_dir)
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)
     quality = network.score(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
@@ -81,7 +81,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     }
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
-    inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work, "webis")}
+    inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work_dir, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     readme = render_card(
         "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS),
@@ -89,7 +89,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
     )  # fmt: skip
     plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
-    write_with_provenance(output, checkpoint_files(POINTS[best], metrics, readme, table) | plot, provenance)
+    write_with_provenance(output, encode_checkpoint_files(POINTS[best], metrics, readme, table) | plot, provenance)
     log.info("%s: %s", output, POINTS[best].formula())
     return table
 
@@ -103,8 +103,8 @@ def _cross_validate(
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
         test_masks = [np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)]
         point = _select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
-        for measured, values, mask in zip(held_out, (touche_values, webis_values), test_masks, strict=True):
-            measured[mask] = values[mask, point]
+        for result, values, mask in zip(held_out, (touche_values, webis_values), test_masks, strict=True):
+            result[mask] = values[mask, point]
         points.append(point)
     original = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
     return {
@@ -118,7 +118,7 @@ def _cross_validate(
 def _evaluate_touche_topics(
     stage: QualityRerankingStage, qrels: pd.DataFrame, execution: Execution
 ) -> tuple[np.ndarray, list[str]]:
-    """Evaluate the judged topics at all grid points: (topics, points, SELECTION_MEASURES), and the qids."""
+    """Evaluate the judged topics at all grid points; return values (topics, points, SELECTION_MEASURES) and qids."""
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
     quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
@@ -152,7 +152,7 @@ def _rounded_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[
 
 
 def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
-    """Compute means and confidence intervals of the gains."""
+    """Compute the mean gains and their confidence intervals."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
         bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)

@@ -17,10 +17,13 @@ from training.evaluation.folds import split_folds
 from training.fitting.listwise import dense_ranks
 
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
-WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; relevance has 1
+WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; the weight of relevance is 1
 POINTS = tuple(QualityInterpolation(__version__, depth, weight) for depth, weight in itertools.product(DEPTHS, WEIGHTS))
-RELEVANCE_ONLY, QUALITY_ONLY = WEIGHTS.index(0.0), len(POINTS)  # weight 0; extra index: ranked by quality only
-GAIN_COLUMNS = ("relevance", "score")  # columns of judgments: relevance, combined quality
+RELEVANCE_ONLY, QUALITY_ONLY = (
+    WEIGHTS.index(0.0),
+    len(POINTS),
+)  # indices: first point of weight 0; ranking by quality only, after all points
+GAIN_COLUMNS = ("relevance", "score")  # judged relevance, combined quality
 MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
 CONSTRAINT, OBJECTIVE = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
 MAX_RELEVANCE_LOSS = 0.01  # allowed loss in relevance on the selection topics
@@ -28,7 +31,7 @@ N_FOLDS = 5
 
 
 def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
-    """Evaluate all grid points, and ranking by quality only: (topics, points + 1, MEASURES).
+    """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1, MEASURES).
 
     Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of lower grades
     in its topic (0 for non-arguments); the ideal is the best order of the ranking. Relevance is -log(rank), as the rankings
@@ -46,7 +49,7 @@ def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
 
 
 def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
-    """Evaluate all grid points on one retrieval model's ranking: (points + 1, MEASURES)."""
+    """Evaluate all grid points on one retrieval model's ranking; return values (points + 1, MEASURES)."""
     ranking = texts[texts[model].notna()].sort_values(model)
     relevance, quality = -np.log(ranking[model].to_numpy()), ranking["quality"].to_numpy()
     scores = [*(point.score(relevance, quality[: point.depth]) for point in POINTS), quality]
@@ -68,7 +71,7 @@ def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
 
 
 def cross_validate(grid_values: np.ndarray) -> np.ndarray:
-    """Evaluate each topic at the point selected on the other folds: (topics, MEASURES)."""
+    """Evaluate each topic at the point selected on the other folds; return values (topics, MEASURES)."""
     held_out = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
     for fold in split_folds(topic_names, N_FOLDS, 0, 0):

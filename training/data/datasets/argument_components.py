@@ -54,16 +54,16 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
     documents: dict[tuple[str, ...], tuple[str, ...]] = {}
     tokens: list[str] = []
     tags: list[str] = []
-    started = False
+    in_document = False
     for line_number, line in enumerate([*read_text(file).split("\n"), DOCUMENT_START], 1):
         fields = line.split()
         if fields[:1] == [DOCUMENT_START]:
             if tokens:
                 documents.setdefault(tuple(tokens), tuple(tags))
-            tokens, tags, started = [], [], True
+            tokens, tags, in_document = [], [], True
         elif fields:
             location = f"{file}, line {line_number}"
-            if not started:
+            if not in_document:
                 cause = f"token before the first {DOCUMENT_START}"
                 raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             if len(fields) != 2:
@@ -79,7 +79,7 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
 
 
 def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_tag: str) -> str:
-    """Convert a tag of the file (P-B) to BIO notation (B-P), which must be able to follow the previous tag."""
+    """Convert a tag of the file (P-B) to BIO notation (B-P), and check that it can follow the previous tag."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
@@ -92,6 +92,6 @@ def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_t
 
 
 def tag_set(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of the given data sets, O first."""
+    """Return the tags of data sets, O first."""
     component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].component_types)
     return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

@@ -13,7 +13,7 @@ from submission.storage.atomic_files import read_regular
 
 
 def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the fields of each row below the header; of the last line if a row spans several.
+    """Yield each row below the header as its line number (the last one if it spans several lines) and its fields.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
@@ -52,7 +52,7 @@ def parse_number(file: Path, line: int, name: str, text: str, low: float, high: 
 
 
 def parse_text(file: Path, line: int, text: str) -> str:
-    """Return a text with single spaces between its words; it must not be empty."""
+    """Collapse the whitespace of a text, which must contain a word."""
     normalised = " ".join(text.split())
     if not normalised:
         raise InputError(f"{file}, line {line}: empty text; expected at least one word")
@@ -68,7 +68,7 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
-    """Return a name and add it to `seen`. Raises InputError if it is a duplicate."""
+    """Add a name to `seen` and return it; raise InputError if it is a duplicate."""
     if name in seen:
         raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")
     seen.add(name)

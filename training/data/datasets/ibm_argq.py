@@ -32,7 +32,7 @@ def read_list(file: Path) -> pd.DataFrame:
     debates = [debate for debate in DEBATES if debate in topic.lower()]
     if len(debates) != 1:
         keywords = ", ".join(DEBATES)
-        raise InputError(f"{file}: cannot tell the debate; the file name must contain exactly one of: {keywords}")
+        raise InputError(f"{file}: cannot determine the debate; the file name must contain exactly one of: {keywords}")
     arguments, seen = [], set[str]()
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
         score = parse_number(file, line, "rank", rank, 0, 1)

@@ -1,4 +1,4 @@
-"""Read the labelled sentence pairs of BWS and MRPC and split them as Thakur et al. (2021, section 4.1)."""
+"""Read the labelled sentence pairs of BWS and MRPC and split them as Thakur et al. (2021, section 4.1) do."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PairDataset:
 
 
 def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split by topic."""
+    """Load BWS argument similarity, split by topic; `seed` has no effect."""
     pairs = read_bws(directory / BWS_FILE)
     splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS]
     return PairDataset("bws_cross", False, *splits)
@@ -53,7 +53,7 @@ def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
     """Load BWS argument similarity, split at random within topics."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
-    ends = np.cumsum([0, *_scaled_sizes(BWS_SPLIT_SIZES, len(pairs))])
+    ends = np.cumsum([0, *_scale_sizes(BWS_SPLIT_SIZES, len(pairs))])
     splits = [interleaved.iloc[start:end].reset_index(drop=True) for start, end in itertools.pairwise(ends)]
     return PairDataset("bws_in", False, *splits)
 
@@ -68,8 +68,8 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     """
     files = [read_mrpc(directory / file) for file in MRPC_FILES]
     pairs = pd.concat(files, ignore_index=True)
-    train, dev, _ = _scaled_sizes(MRPC_SPLIT_SIZES, len(pairs))
-    group = _connected_pairs(pairs)
+    train, dev, _ = _scale_sizes(MRPC_SPLIT_SIZES, len(pairs))
+    group = _find_components(pairs)
     size = np.bincount(group)
     rng = np.random.default_rng(seed)
     in_train = np.isin(group, group[: len(files[0])])
@@ -95,7 +95,7 @@ def read_bws(file: Path) -> pd.DataFrame:
     for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
         _, first, second, topic, score = row
         if topic not in topics:
-            raise InputError(f"{file}, line {line}: topic '{abbreviate(topic)}'; expected one of {', '.join(topics)}")
+            raise InputError(f"{file}, line {line}: unknown topic '{abbreviate(topic)}'; expected one of {', '.join(topics)}")
         label = parse_number(file, line, "score", score, 0, 1)
         pairs.append((parse_text(file, line, first), parse_text(file, line, second), label, topic))
     return pd.DataFrame(pairs, columns=COLUMNS)
@@ -107,18 +107,18 @@ def read_mrpc(file: Path) -> pd.DataFrame:
     for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
         if quality not in ("0", "1"):
-            raise InputError(f"{file}, line {line}: quality '{abbreviate(quality)}'; expected 0 or 1")
+            raise InputError(f"{file}, line {line}: invalid quality '{abbreviate(quality)}'; expected 0 or 1")
         pairs.append((parse_text(file, line, first), parse_text(file, line, second), float(quality), ""))
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
-def _scaled_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
+def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
     """Scale the published split sizes to a number of pairs."""
     train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
     return [train, dev, n_pairs - train - dev]
 
 
-def _connected_pairs(pairs: pd.DataFrame) -> np.ndarray:
+def _find_components(pairs: pd.DataFrame) -> np.ndarray:
     """Label each pair with its connected component of pairs that share sentences."""
     indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
     first, second = np.split(indices, 2)

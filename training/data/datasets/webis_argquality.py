@@ -22,7 +22,7 @@ ARGUMENT_HEADER = (
     "Dialectical Quality", "Text Length", "Stance", "Combined Quality",
 )  # fmt: skip
 RANKING_HEADER = ("Topic ID", "Model", "Rank", "Discussion ID", "Argument ID")
-COLUMN_NAMES = {  # our columns: published columns
+COLUMN_NAMES = {  # our column: published column
     "score": "Combined Quality", "relevance": "Relevance", "rhetorical": "Rhetorical Quality", "logical": "Logical Quality",
     "dialectical": "Dialectical Quality",
 }  # fmt: skip
@@ -66,14 +66,14 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
 def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
     """Return the ranks per model (index KEY, columns MODELS); repeated texts count once."""
-    listed = []
+    rows = []
     for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
         model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
         if (qid, docno) not in judged:
             text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
             raise InputError(f"{file}, line {line}: {text} is not judged in {ARGUMENTS}; download the file again")
-        listed.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))
-    rankings = pd.DataFrame(listed, columns=["model", *KEY, "rank"]).sort_values(["model", "qid", "rank"])
+        rows.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))
+    rankings = pd.DataFrame(rows, columns=["model", *KEY, "rank"]).sort_values(["model", "qid", "rank"])
     rankings = rankings.drop_duplicates(["model", *KEY])
     ranks = rankings.assign(rank=rankings.groupby(["model", "qid"]).cumcount() + 1.0)
     return ranks.pivot(index=KEY, columns="model", values="rank").reindex(columns=list(MODELS))
@@ -85,7 +85,7 @@ def _read_queries(file: Path) -> dict[str, str]:
     return {check_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
 
 
-def _check_value(file: Path, line: int, name: str, value: str, known: Collection[str]) -> str:
-    if value not in known:
-        raise InputError(f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of {', '.join(known)}")
+def _check_value(file: Path, line: int, name: str, value: str, valid_values: Collection[str]) -> str:
+    if value not in valid_values:
+        raise InputError(f"{file}, line {line}: {name} is '{abbreviate(value)}'; expected one of {', '.join(valid_values)}")
     return value

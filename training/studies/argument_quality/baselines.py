@@ -29,7 +29,7 @@ def embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torc
     return encode_texts([trainee.tokeniser.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
-def ridge_scores(embeddings: np.ndarray, table: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
+def score_by_ridge(embeddings: np.ndarray, table: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
     """Fit ridge regression on the training arguments' dense ranks and score all arguments (rows,).
 
     Ranks are divided by the topic's maximum, as topics differ in size.

@@ -23,14 +23,14 @@ from training.fitting.training_loop import train as train_loop
 from training.fitting.validation import evaluation_mode
 from training.tasks.quality import QualitySpec, QualityTask
 
-# by encoder and device, shared by all networks of a process
+# by encoder and device; shared by all networks of a process
 _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
 
 def train_network(
     recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device
 ) -> TrainableNetwork[Ranker, Tokeniser]:
-    """Train a network and return it with the weights of the best Spearman (unrounded) on the dev topics.
+    """Train a network and return it with the weights that had the best Spearman's correlation on the dev topics.
 
     Args:
         recipe: Listwise recipe; its data names are ignored.

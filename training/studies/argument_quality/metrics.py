@@ -17,7 +17,7 @@ NDCG_LINEAR, NDCG_EXPONENTIAL = (tuple(f"nDCG@{depth}{gain}" for depth in DEPTHS
 MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)
 
 
-def word_counts(table: pd.DataFrame) -> np.ndarray:
+def count_argument_words(table: pd.DataFrame) -> np.ndarray:
     """Count the words of each argument (rows,), the length baseline."""
     return table["premise"].str.split().str.len().to_numpy(dtype=np.float64)
 
@@ -33,24 +33,24 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         One row per (data, topic) in table order, columns MEASURES. nDCG gains are dense ranks (1 = worst), divided by the
         maximum (linear) or 2^rank - 1 (exponential); ties in score share the mean gain.
     """
-    labels, lengths = table["score"].to_numpy(dtype=np.float64), word_counts(table)
+    labels, lengths = table["score"].to_numpy(dtype=np.float64), count_argument_words(table)
     topics = group_rows_by_topic(table)
     names = pd.MultiIndex.from_frame(table.iloc[[rows[0] for rows in topics]][["data", "topic"]])
     return pd.DataFrame([_evaluate_topic(labels[rows], scores[rows], lengths[rows]) for rows in topics], names, list(MEASURES))
 
 
-def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> list[float]:
+def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> list[float]:
     coefficients = correlations(labels, scores)
     ranks = dense_ranks(labels)
     top = ranks.max()
     gains = (ranks / top, np.exp2(ranks - top) - np.exp2(-top))  # scaled by 2^-top, which cancels in nDCG
     values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]
-    return [*(coefficients[name] for name in CORRELATIONS), partial_spearman(labels, scores, length), *map(float, values)]
+    return [*(coefficients[name] for name in CORRELATIONS), partial_spearman(labels, scores, lengths), *map(float, values)]
 
 
-def partial_spearman(labels: np.ndarray, scores: np.ndarray, length: np.ndarray) -> float:
+def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:
     """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if a residual vanishes."""
-    ranks = np.stack([rankdata(values) for values in (labels, scores, length)])
+    ranks = np.stack([rankdata(values) for values in (labels, scores, lengths)])
     *centred, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
     squared_norm = max(length_ranks @ length_ranks, 1e-9)
     residuals = [rank - (rank @ length_ranks) / squared_norm * length_ranks for rank in centred]

@@ -36,7 +36,7 @@ class Setting:
     test_data: tuple[str, ...] = ()
     n_folds: int = 1  # 1: train on everything
     group_by: str = "debate"  # held-out unit: debate or topic
-    all_losses: bool = False
+    all_losses: bool = False  # train a network per loss; otherwise, with the recipe's loss only
     single_seed: bool = False  # first seed only
     without_topic: bool = False  # also train a network without the topic
 
@@ -58,7 +58,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """One training."""
+    """One training run."""
 
     setting: str
     seed: int
@@ -72,7 +72,7 @@ class Cell(NamedTuple):
         return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 
-def all_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
+def list_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
     """List the cells of settings in training order, seed by seed."""
     assert isinstance(recipe.task, QualitySpec)
     return [
@@ -87,7 +87,7 @@ def all_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]
 
 
 class SettingRunner:
-    """Trains and scores the networks of a setting."""
+    """Folds of a setting; trains and scores its networks."""
 
     def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
         """Split the data sets into folds; the cell replaces the recipe's loss, seed and topic."""
@@ -95,8 +95,8 @@ class SettingRunner:
         self.setting, self._recipe, self._device = setting, recipe, device
         fold_splits = [_fold_splits(tables[name], name, setting) for name in setting.train_data]
         self.folds = [
-            Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in same)) for split in ("train", "dev", "test")))
-            for same in zip(*fold_splits, strict=True)
+            Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in folds)) for split in ("train", "dev", "test")))
+            for folds in zip(*fold_splits, strict=True)
         ]
 
     def split_mask(self, fold: int, split: str) -> np.ndarray:
@@ -106,7 +106,7 @@ class SettingRunner:
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def scored_mask(self, fold: int) -> np.ndarray:
-        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and training if standardised."""
+        """Return a mask (rows,) of the arguments that a fold's network scores: dev and test, and training if scores are standardised."""
         splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
         return mask

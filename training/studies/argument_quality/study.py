@@ -21,9 +21,9 @@ from training.evaluation.plots import LengthPanel, plot_scores_by_length
 from training.experiment import Experiment, run_experiment
 from training.fitting.recipe import Recipe
 from training.studies.argument_quality import table
-from training.studies.argument_quality.baselines import embed_arguments, ridge_scores
-from training.studies.argument_quality.metrics import word_counts
-from training.studies.argument_quality.protocol import SETTINGS, Cell, Setting, SettingRunner, all_cells
+from training.studies.argument_quality.baselines import embed_arguments, score_by_ridge
+from training.studies.argument_quality.metrics import count_argument_words
+from training.studies.argument_quality.protocol import SETTINGS, Cell, Setting, SettingRunner, list_cells
 from training.tasks.quality import QualitySpec
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
@@ -42,7 +42,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
 
     name, unit, result_type = "quality", "words", np.ndarray
     runners: Mapping[str, SettingRunner]  # by setting
-    cache_keys: Mapping[str, Any]  # inputs of the results, by setting
+    cache_keys: Mapping[str, Any]  # values that determine the results, by setting
     epochs: float
 
     def cache_key(self, cell: Cell) -> object:
@@ -52,7 +52,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
     def cost(self, cell: Cell) -> int:
         """Estimate the number of words processed; training words count twice."""
         runner = self.runners[cell.setting]
-        lengths = word_counts(runner.table)
+        lengths = count_argument_words(runner.table)
         train, dev = (lengths[runner.split_mask(cell.fold, split)].sum() for split in ("train", "dev"))
         return int(self.epochs * (2 * train + dev) + lengths[runner.scored_mask(cell.fold)].sum())
 
@@ -62,7 +62,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
 
 
 def run_study(
-    settings: Sequence[str], seeds: int, recipe: Recipe, work: Path, device: torch.device, processes: int
+    settings: Sequence[str], seeds: int, recipe: Recipe, work_dir: Path, device: torch.device, processes: int
 ) -> tuple[pd.DataFrame, bytes]:
     """Train and evaluate all networks.
 
@@ -70,7 +70,7 @@ def run_study(
         settings: Names of SETTINGS.
         seeds: Seeds per network.
         recipe: Training recipe.
-        work: Working directory prepared by `prepare quality`.
+        work_dir: Working directory prepared by `prepare quality`.
         device: Device to compute on.
         processes: Networks trained in parallel.
 
@@ -83,11 +83,11 @@ def run_study(
         raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [quality] table; choose a tfr_bert recipe")
-    tables = {name: load_table(work, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work)}
+    tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work_dir)}
     runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
     keys = {name: _cache_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
     experiment = QualityExperiment(runners, keys, recipe.training.epochs)
-    scores = run_experiment(experiment, all_cells(settings, recipe, seeds), work, processes)
+    scores = run_experiment(experiment, list_cells(settings, recipe, seeds), work_dir, processes)
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
     embeddings = {name: embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
     rows: table.Rows = []
@@ -96,10 +96,10 @@ def run_study(
         cell_scores = {cell: values for cell, values in scores.items() if cell.setting == name}
         setting_embeddings = np.concatenate([embeddings[data_set] for data_set in runner.setting.data_sets])
         networks = _collect_scores(runner, cell_scores, setting_embeddings)
-        rows += [*table.test_rows(name, runner, networks), *table.dev_rows(name, runner, cell_scores)]
+        rows += [*table.tabulate_test_sets(name, runner, networks), *table.tabulate_dev(name, runner, cell_scores)]
         if name == RERANKING_SETTING:
-            rows += table.reranking_rows(runner, networks)
-        panels += table.length_panels(name, runner, networks[recipe.task.loss][0])
+            rows += table.tabulate_reranking(runner, networks)
+        panels += table.build_length_panels(name, runner, networks[recipe.task.loss][0])
     return pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"}), plot_scores_by_length(panels)
 
 
@@ -117,8 +117,8 @@ def _collect_scores(
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, one array per seed, including the baselines."""
     train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
-    ridge = runner.combine_test_scores([ridge_scores(embeddings, runner.table, mask) for mask in train_masks])
-    networks: table.ScoresByNetwork = {LENGTH: [word_counts(runner.table)], UNTRAINED: [ridge]}
+    ridge = runner.combine_test_scores([score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
+    networks: table.ScoresByNetwork = {LENGTH: [count_argument_words(runner.table)], UNTRAINED: [ridge]}
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
     for cell, scores in cell_scores.items():  # cells are ordered by fold
         by_seed.setdefault(cell.seed, {}).setdefault(cell.network, []).append(scores)

@@ -10,7 +10,7 @@ import pandas as pd
 from training.evaluation.correlation import correlations, group_rows_by_topic
 from training.evaluation.plots import LengthPanel
 from training.evaluation.significance import bootstrap_intervals
-from training.studies.argument_quality.metrics import CORRELATIONS, evaluate_by_topic, word_counts
+from training.studies.argument_quality.metrics import CORRELATIONS, count_argument_words, evaluate_by_topic
 from training.studies.argument_quality.protocol import Cell, SettingRunner
 from training.studies.argument_quality.published import PUBLISHED
 from training.tuning import quality_grid
@@ -26,7 +26,7 @@ ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, N
 Rows = list[dict[str, object]]
 
 
-def test_rows(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
+def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate every network on every test set, and the published results."""
     rows: Rows = []
     for test_set, mask in _test_masks(runner).items():
@@ -35,14 +35,14 @@ def test_rows(setting: str, runner: SettingRunner, networks: ScoresByNetwork) ->
             judged = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
                 frames = [evaluate_by_topic(judged, scores[mask]) for scores in seeds]
-                rows += _measure_rows((setting, test_set, target, network), frames, published.pop(network, {}))
+                rows += _tabulate_measures((setting, test_set, target, network), frames, published.pop(network, {}))
         for network, values in published.items():
             key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
             rows += [{**key, "measure": measure, "published": value} for measure, value in values.items()]
     return rows
 
 
-def dev_rows(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
+def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
     """Tabulate each network's mean dev correlation over folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scores_by_cell.items():
@@ -54,13 +54,13 @@ def dev_rows(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, 
     return [
         row
         for network, seeds in by_network.items()
-        for row in _measure_rows(
+        for row in _tabulate_measures(
             (setting, data, "", network), [pd.DataFrame({DEV_SPEARMAN: values}) for values in seeds.values()]
         )
     ]
 
 
-def reranking_rows(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
+def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
     mask = (runner.table["data"] == "webis").to_numpy()
     judged, names = runner.table[mask], list(quality_grid.MEASURES)
@@ -69,18 +69,21 @@ def reranking_rows(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     for network, seed_scores in networks.items():
         grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
         original = grids[0][:, quality_grid.RELEVANCE_ONLY]
-        rows = rows or _measure_rows((RERANKING, "webis", "", "original order"), [pd.DataFrame(original, columns=names)])
+        rows = rows or _tabulate_measures((RERANKING, "webis", "", "original order"), [pd.DataFrame(original, columns=names)])
         quality_only = [grid[:, quality_grid.QUALITY_ONLY] for grid in grids]
         combined = [quality_grid.cross_validate(grid) for grid in grids]
         for variant, seeds in (("quality only", quality_only), ("relevance and quality", combined)):
             frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
-            rows += _measure_rows((RERANKING, "webis", variant, network), frames)
+            rows += _tabulate_measures((RERANKING, "webis", variant, network), frames)
     return rows
 
 
-def length_panels(setting: str, runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
+def build_length_panels(setting: str, runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
     """Yield the plot panels of a setting from a network's scores (rows,)."""
-    words, quality = word_counts(runner.table), runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy()
+    words, quality = (
+        count_argument_words(runner.table),
+        runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy(),
+    )
     for test_set, mask in _test_masks(runner).items():
         yield LengthPanel(
             setting if test_set == setting else f"{setting}, {test_set}", words[mask], scores[mask], quality[mask]
@@ -102,7 +105,7 @@ def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
     return {name: ((runner.table["data"] == name) & arguments).to_numpy() for name in data_sets}
 
 
-def _measure_rows(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
+def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
     """Tabulate one row per measure from one frame per seed (topics, measures) and the published values."""
     bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()

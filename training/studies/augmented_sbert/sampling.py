@@ -1,6 +1,7 @@
-"""Sample sentence pairs for the teacher to label (Thakur et al. 2021, section 3.1).
+"""Sample sentence pairs for the teacher to label, and subsample labelled pairs (Thakur et al. 2021, section 3.1).
 
 A sample is a sorted array (pairs, 2) of sentence indices, lower index first, without self pairs, gold pairs and duplicates.
+KDE sampling keeps random pairs such that their labels are distributed like those of gold.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gaussian_kde
 
+from submission.errors import TrainingError
 from submission.retrieval.conclusion_bm25 import ConclusionIndex
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
+DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
+POSITIVE_THRESHOLD = 0.5  # silver labels at or above are positive
 
 
 @dataclass(frozen=True)
@@ -44,10 +49,10 @@ class SentencePool:
         return np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
 
 
-def random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> np.ndarray:
+def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> np.ndarray:
     """Sample at most `n` within-topic pairs uniformly.
 
-    Within topics, as the 723,540 random BWS pairs of Thakur et al. (2021) are about all within-topic pairs.
+    Thakur et al. (2021) also seem to sample within topics: their 723,540 random BWS pairs are about all such pairs.
     """
     members = [np.flatnonzero(sentences.topics == topic) for topic in range(sentences.topics.max() + 1)]
     sizes = np.array([len(group) * (len(group) - 1) // 2 for group in members])
@@ -55,7 +60,7 @@ def random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> n
     indices = rng.permutation(rng.choice(int(sizes.sum()), n_draws, replace=False))
     starts = sizes.cumsum() - sizes
     topic_of = np.searchsorted(sizes.cumsum(), indices, side="right")
-    higher, lower = _pair_from_index(indices - starts[topic_of])
+    higher, lower = _decode_pair_indices(indices - starts[topic_of])
     pairs = np.empty((n_draws, 2), dtype=np.int64)
     for topic, group in enumerate(members):
         in_topic = topic_of == topic
@@ -65,7 +70,7 @@ def random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> n
     return sample[np.lexsort((sample[:, 1], sample[:, 0]))]
 
 
-def bm25_pairs(sentences: SentencePool, k: int) -> np.ndarray:
+def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
     """Pair each sentence with its top `k` partners by BM25; ties by index; sentences without a common term are skipped."""
     docnos = [str(index) for index in range(len(sentences.texts))]
     index = ConclusionIndex.build(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
@@ -75,7 +80,7 @@ def bm25_pairs(sentences: SentencePool, k: int) -> np.ndarray:
     return _top_k_pairs(sentences, (index.score_all(text)[text_index] for text in sentences.texts), k, min_score=0.0)
 
 
-def semantic_pairs(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
+def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
     """Pair each sentence with its top `k` partners by cosine similarity of their vectors (sentences, dims); ties by index."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
@@ -95,7 +100,35 @@ def _top_k_pairs(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, 
     return np.unique(np.concatenate(samples), axis=0)
 
 
-def _pair_from_index(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _decode_pair_indices(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Decode triangular indices: 0 → (1, 0), 1 → (2, 0), 2 → (2, 1), …"""
     higher = ((1 + np.sqrt(1 + 8 * indices)) / 2).astype(np.int64)  # exact for indices below 2**50
     return higher, indices - higher * (higher - 1) // 2
+
+
+def density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a mask (pairs,) that keeps each graded pair with its retention probability."""
+    return np.asarray(rng.random(len(scores)) < retention_probabilities(scores, gold))
+
+
+def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """Return Q(s) = min(1, F_gold(s) / F_silver(s)) per pair, with Gaussian kernel density estimates (Scott's bandwidth).
+
+    Teacher scores (pairs,) are in [0, 1], as gold labels (gold pairs,) are; neither may be constant.
+    """
+    for values, description in ((scores, "the teacher's scores of random pairs"), (gold, "the gold labels")):
+        if np.ptp(values) < 1e-6:
+            cause = f"{description} are all {values[0]:.6f}: no density can be estimated"
+            raise TrainingError(f"{cause}; check the teacher's learning rate and training data")
+    gold_density, silver_density = (gaussian_kde(values)(DENSITY_GRID) for values in (gold, scores))
+    ratio = np.ones(len(DENSITY_GRID))
+    np.divide(gold_density, silver_density, out=ratio, where=gold_density < silver_density)
+    return np.asarray(np.interp(scores, DENSITY_GRID, ratio))
+
+
+def class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return a mask (pairs,) that keeps all positives, and random negatives in the class ratio of gold (0 and 1)."""
+    mask = scores >= POSITIVE_THRESHOLD
+    negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
+    mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True
+    return np.asarray(mask)

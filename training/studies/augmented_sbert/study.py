@@ -61,7 +61,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         settings: Settings,
         teacher: PretrainedEncoder,
         student: PretrainedEncoder,
-        work: CacheDirectory,
+        cache: CacheDirectory,
         device: torch.device,
     ) -> None:
         """Create the trials of all tasks and repetitions."""
@@ -73,12 +73,12 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
             data = [split.to_csv(index=False) for split in (dataset.train, dataset.dev, dataset.test)]
             for repetition in range(repetitions):
                 key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
-                cache = work.open_store(f"augmented-{task}-{repetition}", key)
-                self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, cache, device)
+                store = cache.open_store(f"augmented-{task}-{repetition}", key)
+                self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, store, device)
 
     def cache_key(self, cell: Cell) -> object:
         """Return the network and the trials' names, which contain hashes of data and settings."""
-        return cell.network, [trial.name for trial in self._trials_of(cell) if trial]
+        return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
         """Return the trial; its networks depend on each other."""
@@ -93,7 +93,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
 
     def compute(self, cell: Cell) -> Result:
         """Train and evaluate a network."""
-        trial, source = self._trials_of(cell)
+        trial, source = self._get_trials(cell)
         result = trial.evaluate(cell.network, source)
         log.info(
             "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
@@ -101,7 +101,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         )  # fmt: skip
         return result
 
-    def _trials_of(self, cell: Cell) -> tuple[Trial, Trial | None]:
+    def _get_trials(self, cell: Cell) -> tuple[Trial, Trial | None]:
         """Return the trials of a cell's task and source task."""
         return self._trials[self.group(cell)], self._trials[cell.source_task, cell.repetition] if cell.source_task else None
 
@@ -113,11 +113,11 @@ def run_study(
     settings: Settings,
     teacher: PretrainedEncoder,
     student: PretrainedEncoder,
-    work: CacheDirectory,
+    cache: CacheDirectory,
     device: torch.device,
     processes: int,
 ) -> pd.DataFrame:
-    """Train and evaluate all networks of the tasks, and those of source tasks of adaptations.
+    """Train and evaluate all networks of the tasks; networks of adaptations' source tasks are trained on demand.
 
     Args:
         directory: Directory with one directory per published data set.
@@ -126,7 +126,7 @@ def run_study(
         settings: Sizes and learning rates.
         teacher: Initial encoder of the teachers.
         student: Initial encoder of the students.
-        work: Working directory.
+        cache: Cache directory.
         device: Device to compute on.
         processes: Trials run in parallel; times are per process.
 
@@ -142,8 +142,8 @@ def run_study(
     results: dict[Cell, Result] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
         batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
-        experiment = AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, work, device)
-        results |= run_experiment(experiment, batch, work.directory, processes)
+        experiment = AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, cache, device)
+        results |= run_experiment(experiment, batch, cache.directory, processes)
     return _summarise(gold, {cell: results[cell] for cell in cells})
 
 

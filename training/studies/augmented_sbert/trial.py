@@ -19,7 +19,7 @@ from training.sbert import networks
 from training.sbert.networks import Network, TrainingConfig, score_pairs
 from training.sbert.pairs import subsample
 from training.sbert.trainer import TrainingRun
-from training.studies.augmented_sbert import kde, sampling
+from training.studies.augmented_sbert import sampling
 from training.studies.augmented_sbert.metrics import baseline_metrics, dev_and_test_metrics, dev_metric
 from training.studies.augmented_sbert.seed_optimisation import train_best_seed
 
@@ -27,7 +27,7 @@ BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross
 RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC = "random", "kde", "bm25", "semantic", "bm25_semantic"
 STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
 UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on another task's gold; adapted from its teacher
-RNG_STREAMS = (RANDOM, KDE, *(f"thinned {name}" for name in STRATEGIES))  # RNG stream index = position; append only
+RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))  # RNG stream index = position; append only
 
 LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
 
@@ -42,7 +42,7 @@ TEACHER_CONFIGS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state or set larger; sized for two hours on two cores."""
+    """Settings that Thakur et al. (2021) do not state or set larger; the study takes two hours on two cores."""
 
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
@@ -104,7 +104,7 @@ class Trial:
         """Evaluate a network on dev and test; `source` is the source task of a domain adaptation."""
         start = time.monotonic()
         dev, test, silver = self._evaluate_network(network, source)
-        shutil.rmtree(self._cache.directory / _name(network, source), ignore_errors=True)  # state files of the seeds
+        shutil.rmtree(self._cache.directory / _cache_name(network, source), ignore_errors=True)  # state files of the seeds
         return Result(dev, test, silver, round(time.monotonic() - start, 1))
 
     def _evaluate_network(self, network: str, source: Trial | None) -> tuple[float, float, int]:
@@ -126,7 +126,9 @@ class Trial:
         if network == UNADAPTED:
             return *self._dev_and_test_metrics(source.load_student()), 0
         silver = self._adapted_pairs(source)
-        return *self._dev_and_test_metrics(self._train(_name(network, source), self._settings.student, silver)), len(silver)
+        return *self._dev_and_test_metrics(self._train(_cache_name(network, source), self._settings.student, silver)), len(
+            silver
+        )
 
     def load_teacher(self) -> Network:
         """Load or train the cross-encoder on gold."""
@@ -141,14 +143,14 @@ class Trial:
         return networks.predict_labels(self.load_teacher(), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
-        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver_ratio` (per sampling strategy)."""
+        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver_ratio`; BM25_SEMANTIC is a union."""
         if strategy == BM25_SEMANTIC:
             union = pd.concat([self.silver_pairs(BM25), self.silver_pairs(SEMANTIC)], ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)
         pairs = self._labelled_pairs(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
-            mask_of = kde.class_ratio_mask if self.gold.is_binary else kde.density_mask
-            pairs = pairs[mask_of(pairs["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
+            build_mask = sampling.class_ratio_mask if self.gold.is_binary else sampling.density_mask
+            pairs = pairs[build_mask(pairs["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
         pairs = self._subsample(pairs, strategy)
         return self._sentences.to_frame(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(label=pairs["label"])
 
@@ -158,11 +160,13 @@ class Trial:
 
         def sample_pairs() -> np.ndarray:
             if strategy == RANDOM:
-                return sampling.random_pairs(sentences, round(settings.random_ratio * len(self.gold.train)), self._rng(RANDOM))
+                return sampling.sample_random_pairs(
+                    sentences, round(settings.random_ratio * len(self.gold.train)), self._rng(RANDOM)
+                )
             if strategy == BM25:
-                return self._subsample(sampling.bm25_pairs(sentences, settings.k), BM25)
+                return self._subsample(sampling.pair_by_bm25(sentences, settings.k), BM25)
             embeddings = networks.encode_texts(self.load_student(), sentences.texts)
-            return self._subsample(sampling.semantic_pairs(sentences, embeddings, settings.k), SEMANTIC)
+            return self._subsample(sampling.pair_by_cosine(sentences, embeddings, settings.k), SEMANTIC)
 
         def label_sample() -> np.ndarray:
             sample = sample_pairs()
@@ -176,18 +180,18 @@ class Trial:
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Subsample pairs to the allowed maximum."""
         maximum = round(self._settings.silver_ratio * len(self.gold.train))
-        return subsample(pairs, maximum, self._rng(f"thinned {strategy}"))
+        return subsample(pairs, maximum, self._rng(f"subsampled {strategy}"))
 
     def _adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Label the training pairs with the source task's teacher."""
-        name = f"{_name('labelled', source)}.npy"
+        name = f"{_cache_name('labelled', source)}.npy"
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
     def _load_or_train_on_gold(self, name: str, training: TrainingConfig) -> Network:
         """Load or train a network on gold; weights are cached, as other networks depend on it."""
 
         def train() -> bytes:
-            return networks.trainable_state(self._train(name, training, self.gold.train))
+            return networks.serialise_trainable_state(self._train(name, training, self.gold.train))
 
         weights = self._cache.load_or_build(f"{name}.safetensors", train)
         shutil.rmtree(self._cache.directory / name, ignore_errors=True)  # state files of the seeds
@@ -213,7 +217,7 @@ class Trial:
         if training != self._settings.student or training.frozen_blocks <= 0:
             return None
         if not self._frozen_layers:
-            self._frozen_layers = networks.shared_frozen_layers(self._encoders.student, training, self._device)
+            self._frozen_layers = networks.build_frozen_layers(self._encoders.student, training, self._device)
         return self._frozen_layers
 
     def _dev_and_test_metrics(self, model: Network) -> tuple[float, float]:
@@ -223,5 +227,5 @@ class Trial:
         return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(stream)])
 
 
-def _name(network: str, source: Trial | None) -> str:
+def _cache_name(network: str, source: Trial | None) -> str:
     return f"{network}-{source.name}" if source else network

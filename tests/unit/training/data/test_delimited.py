@@ -1,4 +1,4 @@
-"""Tests of the readers of delimited files: errors by file and line."""
+"""Tests of the readers of delimited files: errors name file and line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from training.data.datasets.sentence_pairs import read_bws, read_mrpc
 READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # reader, header and a valid row by file
     "ants_yes.csv": (ukp_conv_arg_rank.read_list, "#id\trank\targument\na9\t0.5\tFor\n"),
     "bws.csv": (read_bws, "id,argument1,argument2,topic,score\n1,one,two,Abortion,0.5\n"),
-    "mrpc.txt": (
-        read_mrpc,
-        "Quality\t#1ID\t#2ID\t#1String\t#2String\n0\t1\t1\tone\ttwo\n",
-    ),  # spaces in the header are optional
+    # spaces in the header are optional
+    "mrpc.txt": (read_mrpc, "Quality\t#1ID\t#2ID\t#1String\t#2String\n0\t1\t1\tone\ttwo\n"),
 }
 
 
@@ -38,9 +36,9 @@ READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # reader, he
         ("bws.csv", "id,argument1,argument2,topic\n", "line 1: unexpected header; expected the columns id, argument1"),
         ("bws.csv", "{}2,one,two,Abortion,1.5\n", "line 3: score is '1.5'; expected a number between 0"),
         ("bws.csv", "{}2,one, ,Abortion,0.5\n", "line 3: empty text"),
-        ("bws.csv", "{}2,one,two,Golf,0.5\n", "line 3: topic 'Golf'; expected one of Cloning"),
+        ("bws.csv", "{}2,one,two,Golf,0.5\n", "line 3: unknown topic 'Golf'; expected one of Cloning"),
         ("bws.csv", '{}2,"one,two\n', "malformed table"),
-        ("mrpc.txt", "{}2\t1\t1\tone\ttwo\n", "line 3: quality '2'; expected 0 or 1"),
+        ("mrpc.txt", "{}2\t1\t1\tone\ttwo\n", "line 3: invalid quality '2'; expected 0 or 1"),
         ("mrpc.txt", "{}1\t1\t1\t\ttwo\n", "line 3: empty text"),
     ],
 )

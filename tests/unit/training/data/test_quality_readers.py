@@ -43,7 +43,7 @@ def test_list_readers_return_higher_scores_for_better_arguments(tmp_path: Path) 
     (tmp_path / "ants.csv").write_text(UKP_TEXT)
     with pytest.raises(InputError, match=r"ants\.csv: expected a file name <debate>_<stance>\.csv"):
         ukp_conv_arg_rank.read_list(tmp_path / "ants.csv")
-    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot tell the debate; .* autonomous cars"):
+    with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot determine the debate; .* autonomous cars"):
         ibm_argq.read_list(tmp_path / "We-like-ants-(PRO).tsv")
 
 

@@ -16,14 +16,14 @@ from tests.unit.training.conftest import TOPIC_WORDS, sentence
 from training.sbert.networks import (
     Loss,
     TrainingConfig,
+    build_frozen_layers,
     build_network,
     encode_texts,
     get_encoder,
     load_trainable_state,
     predict_labels,
     score_pairs,
-    shared_frozen_layers,
-    trainable_state,
+    serialise_trainable_state,
 )
 from training.sbert.trainer import LengthBucketSampler, TrainingRun
 
@@ -42,7 +42,7 @@ def pairs() -> pd.DataFrame:
 def train_and_score(run: TrainingRun, seed: int, scratch_dir: Path) -> tuple[bytes, np.ndarray]:
     """Return the trained weights of a full run and its scores of the training pairs."""
     model = run.train(seed, scratch_dir)
-    return trainable_state(model), score_pairs(model, run.pairs)
+    return serialise_trainable_state(model), score_pairs(model, run.pairs)
 
 
 def test_teacher_scores_are_probabilities(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
@@ -85,7 +85,9 @@ def test_student_scores_are_cosines_of_mean_pooled_vectors(encoder: Path, pairs:
 @pytest.mark.parametrize("teacher", [True, False])
 def test_frozen_blocks_are_not_trainable(encoder: Path, frozen: int, trainable: set[object], teacher: bool) -> None:
     training = TrainingConfig("cross_entropy" if teacher else "cosine", 0.01, 40, frozen_blocks=frozen)
-    names = [name for name in load(trainable_state(build_network(encoder, training, 0, CPU))) if ".pooler." not in name]
+    names = [
+        name for name in load(serialise_trainable_state(build_network(encoder, training, 0, CPU))) if ".pooler." not in name
+    ]
     blocks = {int(name.split("layer.")[1].split(".")[0]) if "layer." in name else name.split(".")[-3] for name in names}
     head = {"model"} if teacher else set()  # 0.model.classifier.weight
     assert blocks == trainable | head
@@ -116,7 +118,7 @@ def test_training_does_not_change_frozen_blocks(encoder: Path, pairs: pd.DataFra
 
 
 def test_students_share_frozen_layers(encoder: Path, pairs: pd.DataFrame) -> None:
-    shared = shared_frozen_layers(encoder, STUDENT, CPU)
+    shared = build_frozen_layers(encoder, STUDENT, CPU)
     unshared = build_network(encoder, STUDENT, 0, CPU)
     texts = ["", "pa", *pairs["first"], " ".join(["pa pb"] * 12)]
     for _ in range(2):  # computed, then cached
@@ -125,17 +127,17 @@ def test_students_share_frozen_layers(encoder: Path, pairs: pd.DataFrame) -> Non
     model = build_network(encoder, STUDENT, 0, CPU, shared)
     assert len(get_encoder(model).encoder.layer) == 3  # of four
     with pytest.raises(ValueError, match="weights do not match the network"):
-        load_trainable_state(model, trainable_state(unshared))
+        load_trainable_state(model, serialise_trainable_state(unshared))
 
 
 def test_frozen_layers_are_independent_of_batch_and_precision(encoder: Path) -> None:
     ids = torch.tensor([[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]])
-    batched, single = (shared_frozen_layers(encoder, STUDENT, CPU).train() for _ in range(2))
+    batched, single = (build_frozen_layers(encoder, STUDENT, CPU).train() for _ in range(2))
     states = batched(input_ids=ids)
     assert torch.equal(single(input_ids=ids[1:, :3]), states[1:, :3])
     assert not states[1, 3:].any()
     assert torch.equal(batched(input_ids=ids.flip(0)), states.flip(0))
-    training = shared_frozen_layers(encoder, STUDENT, CPU)
+    training = build_frozen_layers(encoder, STUDENT, CPU)
     with torch.autocast("cpu", torch.bfloat16):
         output = training(input_ids=ids[:1])
     assert torch.equal(output, states[:1])
@@ -146,7 +148,7 @@ def test_frozen_layers_are_independent_of_batch_and_precision(encoder: Path) -> 
 def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool) -> None:
     training = replace(STUDENT, learning_rate=0.001, bfloat16=bfloat16)
     before = score_pairs(build_network(encoder, training, 0, CPU), pairs)
-    shared = shared_frozen_layers(encoder, training, CPU)
+    shared = build_frozen_layers(encoder, training, CPU)
     computed: list[int] = []
     shared.layers[1].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
     # fills the cache in inference mode, without gradients

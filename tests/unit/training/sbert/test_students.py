@@ -27,8 +27,8 @@ from tests.conftest import build_text_lookup
 from training.__main__ import main
 from training.data.pair_tables import load_validation_queries
 from training.fitting.validation import encoder_cosine_scorer, validate_candidates
-from training.sbert.networks import TrainingConfig, build_network, encode_texts, score_pairs, trainable_state
-from training.sbert.pairs import gold_pairs, load_arguments, unlabelled_pairs
+from training.sbert.networks import TrainingConfig, build_network, encode_texts, score_pairs, serialise_trainable_state
+from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
 from training.sbert.students import TEACHER, UNTRAINED, StudentExperiment, Variant
 from training.sbert.trainer import TrainingRun
 from training.sbert.validation import ConclusionValidator
@@ -102,7 +102,7 @@ def test_load_arguments_truncates_conclusions_as_the_ranker(
 
 
 def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) -> None:
-    pairs = gold_pairs(train, 50, np.random.default_rng(0))
+    pairs = sample_gold_pairs(train, 50, np.random.default_rng(0))
     assert pairs["label"].tolist() == [1.0] * 50 + [0.0] * 50
     assert pairs["first"].tolist()[:50] == pairs["first"].tolist()[50:]
     by_premise = train.set_index("premise")
@@ -112,9 +112,9 @@ def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) 
     assert len({*docnos[:50]}) == 50
     negatives = train.set_index("docno")["unrelated_docnos"]
     assert docnos[50:] == [negatives[docno][0] for docno in docnos[:50]]
-    assert gold_pairs(train, 50, np.random.default_rng(0)).equals(pairs)
-    assert not gold_pairs(train, 50, np.random.default_rng(1)).equals(pairs)
-    assert len(gold_pairs(train, 10**6, np.random.default_rng(0))) == 2 * len(train)
+    assert sample_gold_pairs(train, 50, np.random.default_rng(0)).equals(pairs)
+    assert not sample_gold_pairs(train, 50, np.random.default_rng(1)).equals(pairs)
+    assert len(sample_gold_pairs(train, 10**6, np.random.default_rng(0))) == 2 * len(train)
 
 
 def test_teacher_does_not_depend_on_the_order_of_calls(recipe_file: str, prepared_work_dir: Path, tmp_path: Path) -> None:
@@ -125,17 +125,19 @@ def test_teacher_does_not_depend_on_the_order_of_calls(recipe_file: str, prepare
         StudentExperiment(shutil.copytree(prepared_work_dir, tmp_path / name), recipe, pairs, CPU)
         for name in ("teacher first", "labels first")
     )
-    learned = trainable_state(first.load_or_train(TEACHER))
+    learned = serialise_trainable_state(first.load_or_train(TEACHER))
     labels = second.silver["label"]
     assert np.ptp(labels) > 0
-    assert trainable_state(second.load_or_train(TEACHER)) == learned
+    assert serialise_trainable_state(second.load_or_train(TEACHER)) == learned
     assert first.silver["label"].equals(labels)
 
 
 def test_unlabelled_pairs_are_the_top_bm25_premises(train: pd.DataFrame, tmp_path: Path) -> None:
-    all_pairs = unlabelled_pairs(train, train.iloc[:0].assign(first="", second=""), 3, ArtifactStore(tmp_path / "all", {}))
+    all_pairs = retrieve_unlabelled_pairs(
+        train, train.iloc[:0].assign(first="", second=""), 3, ArtifactStore(tmp_path / "all", {})
+    )
     shuffled = train.sample(frac=1, random_state=1)
-    from_shuffled = unlabelled_pairs(
+    from_shuffled = retrieve_unlabelled_pairs(
         shuffled, shuffled.iloc[:0].assign(first="", second=""), 3, ArtifactStore(tmp_path / "again", {})
     )
     assert {*from_shuffled.itertuples(index=False)} == {*all_pairs.itertuples(index=False)}
@@ -156,7 +158,7 @@ def test_unlabelled_pairs_are_the_top_bm25_premises(train: pd.DataFrame, tmp_pat
         assert premises.tolist() == ordered["premise"].iloc[best].tolist()
 
     labelled = all_pairs.iloc[::2].assign(label=1.0)
-    remaining = unlabelled_pairs(train, labelled, 3, ArtifactStore(tmp_path / "remaining", {}))
+    remaining = retrieve_unlabelled_pairs(train, labelled, 3, ArtifactStore(tmp_path / "remaining", {}))
     assert remaining.equals(all_pairs.iloc[1::2].reset_index(drop=True))
 
 

@@ -19,9 +19,9 @@ from training.studies.argument_quality.metrics import (
     MEASURES,
     NDCG_EXPONENTIAL,
     NDCG_LINEAR,
+    count_argument_words,
     evaluate_by_topic,
     partial_spearman,
-    word_counts,
 )
 from training.studies.argument_quality.published import PUBLISHED
 from training.tuning import quality_grid
@@ -53,7 +53,7 @@ def test_metrics_match_hand_computed_values() -> None:
 
 def test_metrics_are_computed_per_topic() -> None:
     both = pd.concat([table([1, 2, 3], [1, 2, 4], "b"), table([1, 2, 3], [4, 2, 1], "a")], ignore_index=True)
-    values = evaluate_by_topic(both, word_counts(both))
+    values = evaluate_by_topic(both, count_argument_words(both))
     assert values.index.tolist() == [("ukp", "b"), ("ukp", "a")]
     assert values["Spearman"].tolist() == pytest.approx([1, -1])
     assert values["partial Spearman (length)"].tolist() == [0, 0]
@@ -86,7 +86,7 @@ def test_length_baseline_on_the_published_data() -> None:
         assert (len(arguments), arguments["topic"].nunique(), arguments["debate"].nunique()) == sizes
         assert (arguments.groupby("debate")["topic"].nunique() == 2).all()
         assert arguments["docno"].is_unique
-        means[name] = evaluate_by_topic(arguments, word_counts(arguments)).mean()
+        means[name] = evaluate_by_topic(arguments, count_argument_words(arguments)).mean()
     assert means["ukp"][["Pearson", "Spearman", "Kendall"]].tolist() == pytest.approx([0.322, 0.597, 0.441], abs=0.001)
     assert means["ukp"][[*NDCG_LINEAR, *NDCG_EXPONENTIAL]].tolist() == pytest.approx(
         [0.796, 0.822, 0.837, 0.437, 0.543, 0.594], abs=0.001
@@ -96,7 +96,7 @@ def test_length_baseline_on_the_published_data() -> None:
     assert (len(judged), judged["argument"].sum(), judged["qid"].nunique()) == (1610, 1271, 20)
     assert judged[[*webis_argquality.MODELS]].notna().sum().sum() == 3000 - 133  # duplicates
     arguments = judged.query("argument").assign(data="webis")
-    by_topic = evaluate_by_topic(arguments, word_counts(arguments))["Spearman"]
+    by_topic = evaluate_by_topic(arguments, count_argument_words(arguments))["Spearman"]
     assert (by_topic.mean(), by_topic.min(), by_topic.max()) == pytest.approx((0.767, 0.59, 0.87), abs=0.006)
 
 

@@ -18,7 +18,7 @@ from training.evaluation.folds import split_folds
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import Recipe
 from training.studies.argument_quality import protocol
-from training.studies.argument_quality.protocol import N_DEV, SETTINGS, SettingRunner, all_cells
+from training.studies.argument_quality.protocol import N_DEV, SETTINGS, SettingRunner, list_cells
 from training.tasks.quality import QualitySpec
 
 RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
@@ -91,8 +91,8 @@ def test_settings_split_no_debate(name: str, tables: dict[str, pd.DataFrame]) ->
     assert "webis" not in setting.train_data
 
 
-def test_all_cells_are_ordered_by_seed() -> None:
-    cells = all_cells(list(SETTINGS), RECIPE, 3)
+def test_cells_are_ordered_by_seed() -> None:
+    cells = list_cells(list(SETTINGS), RECIPE, 3)
     assert [cell.seed for cell in cells] == sorted(cell.seed for cell in cells)
     assert len(set(cells)) == len(cells)
     counts = pd.Series([(cell.setting, cell.network) for cell in cells]).value_counts()
@@ -131,7 +131,7 @@ def test_network_scores_the_required_splits(
     monkeypatch.setattr(protocol, "train_network", lambda *_: None)
     monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: scored.append(table) or np.arange(len(table)))
     runner = make_runner(name, tables)
-    scores = runner.train_and_score(all_cells([name], RECIPE, 1)[0])
+    scores = runner.train_and_score(list_cells([name], RECIPE, 1)[0])
     rows = np.sum([runner.split_mask(0, split) for split in splits], axis=0) == 1
     assert 0 < rows.sum() <= len(runner.table)
     assert scores[rows].tolist() == list(range(rows.sum()))

@@ -22,7 +22,7 @@ from training.studies.argument_quality.metrics import MEASURES
 from training.studies.argument_quality.protocol import Setting
 from training.studies.argument_quality.published import PUBLISHED
 from training.studies.argument_quality.study import _cache_key
-from training.studies.argument_quality.table import _measure_rows
+from training.studies.argument_quality.table import _tabulate_measures
 from training.tasks.quality import QualitySpec
 from training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
 
@@ -136,7 +136,7 @@ def test_study_tabulates_settings_and_keeps_other_rows(
 
 def test_rows_average_seeds_with_intervals_over_topics() -> None:
     seeds = [pd.DataFrame({"Spearman": values}) for values in ([0.2, 0.4, 0.6], [0.4, 0.6, 0.8])]
-    [row] = _measure_rows(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
+    [row] = _tabulate_measures(("ukp", "ukp", "", "mse"), seeds, {"Spearman": 0.68})
     assert row["mean"] == pytest.approx(0.5)
     assert row["sd"] == pytest.approx(0.2 / 2**0.5)
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.3, 0.7))  # a resample may repeat one of three topics

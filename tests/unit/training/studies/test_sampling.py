@@ -12,8 +12,15 @@ from rank_bm25 import BM25Okapi
 from submission.errors import TrainingError
 from submission.text.normalisation import normalise
 from training.sbert.pairs import subsample
-from training.studies.augmented_sbert.kde import class_ratio_mask, density_mask, retention_probabilities
-from training.studies.augmented_sbert.sampling import SentencePool, bm25_pairs, random_pairs, semantic_pairs
+from training.studies.augmented_sbert.sampling import (
+    SentencePool,
+    class_ratio_mask,
+    density_mask,
+    pair_by_bm25,
+    pair_by_cosine,
+    retention_probabilities,
+    sample_random_pairs,
+)
 
 WORDS = [f"{first}{second}ord" for first in "bcdfg" for second in "aeiou"]
 
@@ -63,9 +70,9 @@ def test_bm25_pairs_match_brute_force(sentences: SentencePool) -> None:
     scores = np.empty((60, 60))
     scores[:, order] = [okapi.get_scores(query) for query in words]
     for k in (1, 3):
-        assert bm25_pairs(sentences, k).tolist() == top_k_pairs(sentences, lambda i, j: scores[i, j], 0.0, k)
+        assert pair_by_bm25(sentences, k).tolist() == top_k_pairs(sentences, lambda i, j: scores[i, j], 0.0, k)
     pairs = pd.DataFrame({"first": ["lions roar", "ships sail"], "second": ["rivers flow", "bells ring"], "topic": ["", ""]})
-    assert bm25_pairs(SentencePool.from_pairs(pairs), 3).tolist() == []  # no common term
+    assert pair_by_bm25(SentencePool.from_pairs(pairs), 3).tolist() == []  # no common term
 
 
 def test_semantic_pairs_match_brute_force(sentences: SentencePool) -> None:
@@ -75,18 +82,18 @@ def test_semantic_pairs_match_brute_force(sentences: SentencePool) -> None:
     longer = vectors() * 2.0 ** np.random.default_rng(1).integers(0, 5, (60, 1))
     for k in (1, 3):
         expected = top_k_pairs(sentences, lambda i, j: cosines[i, j], -2.0, k)
-        assert semantic_pairs(sentences, vectors(), k).tolist() == semantic_pairs(sentences, longer, k).tolist() == expected
+        assert pair_by_cosine(sentences, vectors(), k).tolist() == pair_by_cosine(sentences, longer, k).tolist() == expected
 
 
 def test_random_pairs_are_uniform_within_topics(sentences: SentencePool) -> None:
-    all_pairs = random_pairs(sentences, 10**6, np.random.default_rng(0))
+    all_pairs = sample_random_pairs(sentences, 10**6, np.random.default_rng(0))
     assert all_pairs.tolist() == sorted(all_pairs.tolist())
     assert (all_pairs[:, 0] < all_pairs[:, 1]).all()
     assert len({*map(tuple, all_pairs.tolist())} - {*map(tuple, sentences.gold.tolist())}) == len(all_pairs)
     topics = sentences.topics[all_pairs]
     assert (topics[:, 0] == topics[:, 1]).all()
     assert len(all_pairs) == 3 * 190 - 30  # three topics of 20 sentences, less gold
-    samples = [random_pairs(sentences, 100, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    samples = [sample_random_pairs(sentences, 100, np.random.default_rng(seed)) for seed in (0, 0, 1)]
     assert [len(sample) for sample in samples] == [100] * 3
     assert samples[0].tolist() == samples[1].tolist() != samples[2].tolist()
     assert samples[0].tolist() == sorted(samples[0].tolist())
@@ -98,7 +105,7 @@ def test_random_pairs_are_uniform_within_topics(sentences: SentencePool) -> None
 
     counts = np.zeros((60, 60))
     for seed in range(300):
-        sample = random_pairs(sentences, 54, np.random.default_rng(seed))  # a tenth of all
+        sample = sample_random_pairs(sentences, 54, np.random.default_rng(seed))  # a tenth of all
         counts[sample[:, 0], sample[:, 1]] += 1
     frequencies = counts[counts > 0]
     assert len(frequencies) == 540

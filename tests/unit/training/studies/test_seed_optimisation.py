@@ -12,7 +12,7 @@ import torch
 
 from tests.unit.training.conftest import sentence
 from training.sbert import trainer as sbert_trainer
-from training.sbert.networks import Network, TrainingConfig, score_pairs, trainable_state
+from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
 from training.sbert.trainer import TrainingRun
 from training.studies.augmented_sbert.seed_optimisation import train_best_seed
 
@@ -69,7 +69,7 @@ def test_best_seed_equals_an_uninterrupted_run(
     best = SEEDS[int(np.argmax(metric.values))]
     assert steps == [seed for seed in SEEDS for _ in range(2)] + [best] * 8
     uninterrupted = run.train(best, tmp_path / "uninterrupted")
-    assert trainable_state(model) == trainable_state(uninterrupted)
+    assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
     assert len(steps) == 28
 
     with pytest.raises(KeyboardInterrupt):
@@ -79,16 +79,16 @@ def test_best_seed_equals_an_uninterrupted_run(
     resumed = train_best_seed(run, SEEDS, 0.2, remaining, tmp_path / "killed")
     assert remaining.values == metric.values[2:]
     assert len(steps) == 3 * 2 + 8
-    assert trainable_state(resumed) == trainable_state(model)
+    assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 
 
 def test_damaged_state_is_recomputed(encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = make_run(TEACHER, encoder)
-    expected = trainable_state(train_best_seed(run, SEEDS[:2], 0.2, MeanScore(run.pairs), tmp_path))
+    expected = serialise_trainable_state(train_best_seed(run, SEEDS[:2], 0.2, MeanScore(run.pairs), tmp_path))
     file = tmp_path / "seed-11" / "optimizer.pt"
     file.write_bytes(file.read_bytes()[:-1])
     metric = MeanScore(run.pairs)
-    assert trainable_state(train_best_seed(run, SEEDS[:2], 0.2, metric, tmp_path)) == expected
+    assert serialise_trainable_state(train_best_seed(run, SEEDS[:2], 0.2, metric, tmp_path)) == expected
     assert len(metric.values) == 1
     assert "checksum mismatch" in caplog.text
 
