@@ -146,12 +146,12 @@ def test_study_tabulates_cross_validated_means(
 ) -> None:
     shutil.rmtree(checkpoints / "two")
     write_targer(checkpoints, "two")
-    indexes, measured, evaluate_grid = {}, {}, grid_search.evaluate_grid
+    indexes, values_by_name, evaluate_grid = {}, {}, grid_search.evaluate_grid
 
     def record(name: str, grid: grid_search.Grid, *args: Any) -> np.ndarray:
         indexes[name] = {(point.index.fields, point.index.stemmer, point.enrichment) for point in grid.points}
-        measured[name] = evaluate_grid(name, grid, *args)
-        return measured[name]
+        values_by_name[name] = evaluate_grid(name, grid, *args)
+        return values_by_name[name]
 
     monkeypatch.setattr(grid_search, "evaluate_grid", record)
     assert main(compare) == 0
@@ -166,9 +166,9 @@ def test_study_tabulates_cross_validated_means(
     assert len(table) == 8 * len(enrichments.MEASURES)
     plain, enriched = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
     assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
-    of_plain = plain.set_index(["retrieval_model", "measure"])["mean"]
+    unenriched_means = plain.set_index(["retrieval_model", "measure"])["mean"]
     for row in enriched.itertuples():
-        assert row.difference == pytest.approx(row.mean - of_plain[row.retrieval_model, row.measure], abs=2e-6)
+        assert row.difference == pytest.approx(row.mean - unenriched_means[row.retrieval_model, row.measure], abs=2e-6)
         assert row.difference_low <= row.difference <= row.difference_high or (
             row.difference == 0 and np.isnan([row.difference_low, row.difference_high]).all()
         )
@@ -181,7 +181,7 @@ def test_study_tabulates_cross_validated_means(
             assert group[f"{test}_holm"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
     assert enriched["difference"].nunique() > 5
     means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
-    values = measured["one-mine"]
+    values = values_by_name["one-mine"]
     assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
     selection_columns = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
     # folds: topic 1; topics 2 and 3. Each is evaluated at the best point of the other fold.
@@ -208,6 +208,6 @@ def test_study_rejects_unsuitable_grids_and_checkpoints(
 ) -> None:
     grids[1].write_text(GRID.replace('"premise"', '["premise", "conclusion premise"]'))
     assert_fails(2, "the grid varies index settings, which must be identical for all enrichments", *compare)
-    probe = json.loads((checkpoints / "two" / "probe.json").read_text())
-    (checkpoints / "two" / "probe.json").write_text(json.dumps(probe))
+    probe = checkpoints / "two" / "probe.json"
+    probe.write_text(json.dumps(json.loads(probe.read_text())))  # other bytes
     assert_fails(4, "probe.json: damaged", *compare)  # before any document is enriched

@@ -50,7 +50,7 @@ assert isinstance(STAGE, QualityRerankingStage)
 DIRICHLET = STAGE.relevance
 
 
-def publish(directory: Path) -> None:
+def write_published_data(directory: Path) -> None:
     """Write two data sets in their published formats."""
     for index, (topic, rows) in enumerate(arguments("ukp").groupby("topic")):
         lines = [f"{row.docno}\t{(8 - row.score) / 10}\t{row.premise}\n" for row in rows.itertuples()]
@@ -71,7 +71,7 @@ def write_lines(file: Path, lines: list[str]) -> None:
 @pytest.fixture
 def tables(encoder: Path, tmp_path: Path) -> Path:
     """Prepare two data sets in a working directory, next to the recipe."""
-    publish(tmp_path / "published")
+    write_published_data(tmp_path / "published")
     prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
     (tmp_path / "order.toml").write_text(RECIPE)
     return tmp_path / "lists"

@@ -145,7 +145,7 @@ def _students(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
     from training.data.work_directory import lock_work_directory
-    from training.studies.students import evaluate_students
+    from training.sbert.students import compare_students
     from training.tasks import load_recipe
     from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
@@ -154,7 +154,7 @@ def _students(args: argparse.Namespace) -> None:
         network = recipe.ranker or recipe.enricher
         raise UsageError(f"recipe of {network}: no [augmented_sbert] table; choose a recipe that has one")
     with lock_work_directory(args.work_dir):
-        table = evaluate_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
+        table = compare_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
     _write(output, table, 2, "%.2f")
 
 

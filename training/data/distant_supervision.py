@@ -28,8 +28,8 @@ INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `diri
 def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
     """Select negatives for every argument, least similar conclusions first.
 
-    A conclusion with n premises needs `per_argument` · n negatives. 20 times as many arguments of other conclusions are sampled
-    without replacement; those whose normalised conclusions have the lowest Levenshtein ratios are assigned round-robin.
+    A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
+    are sampled without replacement; those whose normalised conclusions have the lowest Levenshtein ratio are assigned round-robin.
 
     Args:
         arguments: One split, sorted by `normalised_conclusion`.

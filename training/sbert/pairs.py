@@ -1,6 +1,6 @@
 """Build gold and unlabelled conclusion-premise pairs from args.me.
 
-Texts are preprocessed as for the ranker: conclusions are truncated to the query length in word pieces, URLs removed from premises.
+Texts are preprocessed as for the ranker: conclusions truncated to the query length in word pieces, premises without URLs.
 """
 
 from __future__ import annotations

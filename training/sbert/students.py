@@ -1,4 +1,4 @@
-"""Train Augmented SBERT students (Thakur et al. 2021) on args.me, on gold, silver or gold+silver pairs."""
+"""Train and compare Augmented SBERT students (Thakur et al. 2021) on gold, silver or gold+silver pairs of args.me."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.text.tokenisers import WordPieceTokeniser
 from training.data.split import TRAIN, VALIDATION
 from training.data.work_directory import json_hash, read_prepared_manifest
-from training.experiment import Experiment
+from training.experiment import Experiment, run_experiment
 from training.fitting.recipe import Recipe
 from training.sbert import networks
 from training.sbert.networks import Loss, Network, TrainingConfig
@@ -60,6 +60,8 @@ class Variant(NamedTuple):
 
 
 UNTRAINED, TEACHER = Variant(), Variant("cross_entropy", GOLD)
+STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
+VARIANTS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in STUDENT_LOSSES))
 
 
 class Result(msgspec.Struct):
@@ -172,6 +174,22 @@ class StudentExperiment(Experiment[Variant, Result]):
 
     def _rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
+
+
+def compare_students(work_dir: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
+    """Train and evaluate all VARIANTS on the pairs that `prepare pairs` has written into `work_dir`.
+
+    Returns:
+        One row per network, in percent: MAP@20 over validation candidates; recall, MRR and nDCG over all premises.
+    """
+    results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), VARIANTS, work_dir)
+    return pd.DataFrame(
+        {
+            "loss": network.loss or "", "training_pairs": network.pairs, "n_pairs": result.n_pairs,
+            "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
+        }
+        for network, result in results.items()
+    )  # fmt: skip
 
 
 def load_student_weights(

@@ -1,4 +1,4 @@
-"""Experiments: resumption, caching, repair of damaged results, and termination of workers."""
+"""Tests of experiments: resumption, caching, repair of damaged results, and termination of workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Square(NamedTuple):
     value: int
 
 
-class Found(msgspec.Struct):
+class SquareResult(msgspec.Struct):
     square: int
     threads: int
     process: int
@@ -42,7 +42,7 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 class Squares(Experiment[Square, Any]):
     """An experiment that squares numbers and logs each computation."""
 
-    name, unit, result_type = "squares", "numbers", Found
+    name, unit, result_type = "squares", "numbers", SquareResult
     log: Path
     power: int = 2
     fails_at: int = -1
@@ -61,7 +61,7 @@ class Squares(Experiment[Square, Any]):
             raise TrainingError(f"{cell.value} learns nothing")
         with self.log.open("a") as stream:
             stream.write(f"{cell.group}{cell.value}\n")
-        return Found(cell.value**self.power, torch.get_num_threads(), os.getpid())
+        return SquareResult(cell.value**self.power, torch.get_num_threads(), os.getpid())
 
 
 class Arrays(Squares):
@@ -85,19 +85,19 @@ def test_experiment_runs_largest_groups_first_and_resumes(
     assert (lines == ["c9", "a3", "a2", "b1"]) or processes == 2
     assert {result.threads for result in results.values()} == {threads if processes is None else 1}
     assert (os.getpid() in {result.process for result in results.values()}) == (processes != 2)
-    assert results[CELLS[0]].process == results[CELLS[2]].process  # of one group
+    assert results[CELLS[0]].process == results[CELLS[2]].process  # same group
 
     work_dir, log = tmp_path / "resumed", tmp_path / "resumed.log"
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):
         run_experiment(Squares(log, fails_at=2), CELLS, work_dir, processes)
     before = log.read_text().split()
-    assert "a3" in before  # kept, though its group was not finished
+    assert "a3" in before  # cached although its group was not finished
     assert not list(work_dir.rglob("*.tmp"))
     with caplog.at_level(logging.INFO):
         results = run_experiment(Squares(log), CELLS, work_dir, processes)
     assert [result.square for result in results.values()] == [9, 1, 4, 81]
     after = log.read_text().split()
-    assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none twice
+    assert sorted(after) == ["a2", "a3", "b1", "c9"]  # none is computed twice
     assert f"squares: {len(before)} of 4 results cached" in caplog.text
     assert run_experiment(Squares(log), CELLS, work_dir, processes) == results
     assert log.read_text().split() == after
@@ -123,8 +123,8 @@ def test_damaged_results_are_recomputed(tmp_path: Path, damage: str, caplog: pyt
     file = min((tmp_path / "squares-results").iterdir())
     content = file.read_bytes()
     file.write_bytes({"cut": content[:-1], "changed": content[:-1] + b"?", "empty": b""}[damage])
-    again = run_experiment(Squares(log), CELLS, tmp_path)
-    assert [result.square for result in again.values()] == [result.square for result in complete.values()]
+    rebuilt = run_experiment(Squares(log), CELLS, tmp_path)
+    assert [result.square for result in rebuilt.values()] == [result.square for result in complete.values()]
     assert len(log.read_text().split()) == 5
     assert "checksum mismatch, rebuilding" in caplog.text
     file.unlink()
@@ -133,54 +133,54 @@ def test_damaged_results_are_recomputed(tmp_path: Path, damage: str, caplog: pyt
         run_experiment(Squares(log), CELLS, tmp_path)
 
 
-def looked(part: int) -> tuple[int, int, int]:
-    return part * part, torch.get_num_threads(), os.getpid()
+def square_in_process(number: int) -> tuple[int, int, int]:
+    return number * number, torch.get_num_threads(), os.getpid()
 
 
-def slept(file: str) -> None:
+def write_pid_and_sleep(file: str) -> None:
     Path(file).write_text(str(os.getpid()))
     time.sleep(600)
 
 
 def test_parallel_tasks_use_one_thread_and_must_pickle() -> None:
     threads = torch.get_num_threads()
-    local = dict(map_parallel(looked, [3, 1, 2], 1))
-    assert local == {part: (part * part, 1, os.getpid()) for part in (3, 1, 2)}
+    local = dict(map_parallel(square_in_process, [3, 1, 2], 1))
+    assert local == {number: (number * number, 1, os.getpid()) for number in (3, 1, 2)}
     assert torch.get_num_threads() == threads
     assert default_processes(torch.device("cuda")) == 1
-    assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have a share of them
+    assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have fewer
     with pytest.raises((TypeError, AttributeError), match="pickle"):
-        list(map_parallel(looked, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
+        list(map_parallel(square_in_process, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_die_with_their_parent(signal_number: signal.Signals, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in ("one", "two")]
     code = (
-        "from submission.signals import hear; hear()\n"
-        "from tests.unit.training.test_experiment import slept\n"
-        "from training.parallel import side_by_side\n"
-        f"if __name__ == '__main__': list(side_by_side(slept, {files}, 2))"
+        "from submission.signals import install_handlers; install_handlers()\n"
+        "from tests.unit.training.test_experiment import write_pid_and_sleep\n"
+        "from training.parallel import map_parallel\n"
+        f"if __name__ == '__main__': list(map_parallel(write_pid_and_sleep, {files}, 2))"
     )
-    (tmp_path / "begin.py").write_text(code)
-    parent = subprocess.Popen([sys.executable, tmp_path / "begin.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
-    until(lambda: all(Path(file).is_file() and Path(file).read_text() for file in files))
+    (tmp_path / "parent.py").write_text(code)
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
+    wait_until(lambda: all(Path(file).is_file() and Path(file).read_text() for file in files))
     workers = [int(Path(file).read_text()) for file in files]
     parent.send_signal(signal_number)
     assert parent.wait() == (143 if signal_number == signal.SIGTERM else -signal_number)
-    until(lambda: not any(alive(pid) for pid in workers))
+    wait_until(lambda: not any(is_running(pid) for pid in workers))
 
 
-def alive(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
 
 
-def until(condition: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     for _ in range(600):
         if condition():
             return
         time.sleep(0.1)
-    raise AssertionError("a minute has gone by")
+    raise AssertionError("timed out after a minute")

@@ -106,7 +106,7 @@ class SettingRunner:
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def scored_mask(self, fold: int) -> np.ndarray:
-        """Return a mask (rows,) of the arguments that a fold's network scores: dev and test, and training if scores are standardised."""
+        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and for z-scores training."""
         splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
         return mask

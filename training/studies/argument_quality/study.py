@@ -12,23 +12,30 @@ import msgspec
 import numpy as np
 import pandas as pd
 import torch
+from msgspec.structs import replace
+from sklearn.linear_model import RidgeCV
 
 from submission.errors import UsageError, suggest
 from submission.inference.pretrained import PretrainedEncoder
+from submission.models.ranker import DenseRanker
+from submission.retrieval.dense import encode_texts
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.quality import load_table, load_webis_judgments
 from training.evaluation.plots import LengthPanel, plot_scores_by_length
 from training.experiment import Experiment, run_experiment
-from training.fitting.recipe import Recipe
+from training.fitting.initialisation import build_network
+from training.fitting.listwise import dense_ranks
+from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import table
-from training.studies.argument_quality.baselines import embed_arguments, score_by_ridge
 from training.studies.argument_quality.metrics import count_argument_words
 from training.studies.argument_quality.protocol import SETTINGS, Cell, Setting, SettingRunner, list_cells
+from training.tasks import load_recipe
 from training.tasks.quality import QualitySpec
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
 RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
 ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
+RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # one is selected by leave-one-out cross-validation
 
 
 def row_settings(settings: Sequence[str]) -> list[str]:
@@ -89,7 +96,7 @@ def run_study(
     experiment = QualityExperiment(runners, keys, recipe.training.epochs)
     scores = run_experiment(experiment, list_cells(settings, recipe, seeds), work_dir, processes)
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
-    embeddings = {name: embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
+    embeddings = {name: _embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
     rows: table.Rows = []
     panels: list[LengthPanel] = []
     for name, runner in runners.items():
@@ -112,12 +119,31 @@ def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Rec
     return settings, PretrainedEncoder(recipe.encoder.name).sha256, code, device.type, data
 
 
+def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torch.device) -> np.ndarray:
+    """Embed texts with the pretrained encoder (texts, dimensions) float64."""
+    trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
+    ranker = trainee.network.to(device).eval()
+    assert isinstance(ranker, DenseRanker)
+    return encode_texts([trainee.reader.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
+
+
+def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
+    """Fit ridge regression on the training arguments' dense ranks and score all arguments (rows,).
+
+    Ranks are divided by the topic's maximum, as topics differ in size.
+    """
+    by_topic = arguments.groupby(["data", "topic"])["score"]
+    ranks = by_topic.transform(lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique())
+    scores: np.ndarray = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask]).predict(embeddings)
+    return scores
+
+
 def _collect_scores(
     runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, one array per seed, including the baselines."""
     train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
-    ridge = runner.combine_test_scores([score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
+    ridge = runner.combine_test_scores([_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
     networks: table.ScoresByNetwork = {LENGTH: [count_argument_words(runner.table)], UNTRAINED: [ridge]}
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}
     for cell, scores in cell_scores.items():  # cells are ordered by fold

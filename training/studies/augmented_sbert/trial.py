@@ -103,32 +103,34 @@ class Trial:
     def evaluate(self, network: str, source: Trial | None = None) -> Result:
         """Evaluate a network on dev and test; `source` is the source task of a domain adaptation."""
         start = time.monotonic()
-        dev, test, silver = self._evaluate_network(network, source)
-        shutil.rmtree(self._cache.directory / _cache_name(network, source), ignore_errors=True)  # state files of the seeds
-        return Result(dev, test, silver, round(time.monotonic() - start, 1))
-
-    def _evaluate_network(self, network: str, source: Trial | None) -> tuple[float, float, int]:
-        """Return dev metric, test metric and number of silver pairs."""
         if network == BASELINE:
-            return *baseline_metrics(self.gold), 0
+            (dev, test), silver_count = baseline_metrics(self.gold), 0
+        else:
+            model, silver_count = self._load_or_train(network, source)
+            dev, test = dev_and_test_metrics(
+                self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test))
+            )
+        shutil.rmtree(self._cache.directory / _cache_name(network, source), ignore_errors=True)  # state files of the seeds
+        return Result(dev, test, silver_count, round(time.monotonic() - start, 1))
+
+    def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
+        """Return a network and its number of silver training pairs."""
         if network == UNTRAINED:
-            return *self._dev_and_test_metrics(self._build(self._settings.student)), 0
+            return self._build(self._settings.student), 0
         if network == CROSS_ENCODER:
-            return *self._dev_and_test_metrics(self.load_teacher()), 0
+            return self.load_teacher(), 0
         if network == BI_ENCODER:
-            return *self._dev_and_test_metrics(self.load_student()), 0
+            return self.load_student(), 0
         if network in STRATEGIES:
             silver = self.silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
-            return *self._dev_and_test_metrics(self._train(network, self._settings.student, pairs)), len(silver)
+            return self._train(network, self._settings.student, pairs), len(silver)
         if source is None:
             raise ValueError(f"{network}: expected a source task")
         if network == UNADAPTED:
-            return *self._dev_and_test_metrics(source.load_student()), 0
+            return source.load_student(), 0
         silver = self._adapted_pairs(source)
-        return *self._dev_and_test_metrics(self._train(_cache_name(network, source), self._settings.student, silver)), len(
-            silver
-        )
+        return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
 
     def load_teacher(self) -> Network:
         """Load or train the cross-encoder on gold."""
@@ -219,9 +221,6 @@ class Trial:
         if not self._frozen_layers:
             self._frozen_layers = networks.build_frozen_layers(self._encoders.student, training, self._device)
         return self._frozen_layers
-
-    def _dev_and_test_metrics(self, model: Network) -> tuple[float, float]:
-        return dev_and_test_metrics(self.gold, score_pairs(model, self.gold.dev), score_pairs(model, self.gold.test))
 
     def _rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(stream)])

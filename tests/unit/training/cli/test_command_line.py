@@ -1,4 +1,4 @@
-"""The command line of training: verbs, kinds, measures and conflicting arguments."""
+"""Tests of the command line of training: subcommands, measures and conflicting arguments."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from training.tuning import grid
 KINDS = {"prepare": ["pairs", "passages", "quality", "tags", "distillation", "vectors", "encoder"], "study": [
     "enrichments", "lengths", "augmented-sbert", "students", "argument-quality"
 ]}  # fmt: skip
-VERBS = ["fit", "reproduce", "tune", "fuse", "evaluate", "overlap", "report", "docs"]
+COMMANDS = ["fit", "reproduce", "tune", "fuse", "evaluate", "overlap", "report", "docs"]
 
 
-def exit_with(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that argparse ends; return its output."""
+def run_until_exit(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that exits with a code while parsing arguments; return its output."""
     with pytest.raises(SystemExit) as exit_info:
         main(command)
     assert exit_info.value.code == code
     return "".join(capsys.readouterr())
 
 
-def test_help_lists_all_verbs_and_kinds(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_all_subcommands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    text = exit_with(["--help"], 0, capsys)
+    text = run_until_exit(["--help"], 0, capsys)
     assert "usage: python -m training " in text
     assert "7 training failed" in text
-    assert [verb for verb in (*VERBS, *KINDS) if f"    {verb} " not in text] == []
-    for verb, kinds in KINDS.items():
-        text = exit_with([verb, "--help"], 0, capsys)
+    assert [command for command in (*COMMANDS, *KINDS) if f"    {command} " not in text] == []
+    for command, kinds in KINDS.items():
+        text = run_until_exit([command, "--help"], 0, capsys)
         assert [kind for kind in kinds if f"    {kind}" not in text] == []
     for kind in KINDS["prepare"]:
-        assert "--work-dir WORK_DIR" in exit_with(["prepare", kind, "--help"], 0, capsys)
-    assert "(default: 0)" in exit_with(["prepare", "vectors", "--help"], 0, capsys)
-    assert "invalid choice: 'nothing'" in exit_with(["study", "nothing"], 2, capsys)
+        assert "--work-dir WORK_DIR" in run_until_exit(["prepare", kind, "--help"], 0, capsys)
+    assert "(default: 0)" in run_until_exit(["prepare", "vectors", "--help"], 0, capsys)
+    assert "invalid choice: 'nothing'" in run_until_exit(["study", "nothing"], 2, capsys)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_help_lists_all_verbs_and_kinds(capsys: pytest.CaptureFixture[str], monk
     ],
 )  # fmt: skip
 def test_old_names_are_accepted_but_not_shown(alias: str, capsys: pytest.CaptureFixture[str]) -> None:
-    *verb, name = alias.split()
+    *command, name = alias.split()
     if not name.startswith("--"):
-        verb.append(name)
-    text = exit_with([*verb, "--help"], 0, capsys)
+        command.append(name)
+    text = run_until_exit([*command, "--help"], 0, capsys)
     if name.startswith("--"):
         assert f"{name} " not in text
-        assert f"unrecognized arguments: {name}" not in exit_with([*verb, name], 2, capsys)
+        assert f"unrecognized arguments: {name}" not in run_until_exit([*command, name], 2, capsys)
 
 
-def test_fuse_and_tune_name_missing_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fuse_and_tune_report_missing_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     work = ["--work-dir", str(tmp_path)]
     for command, message in (
         (["fuse", "fusion", *work], "fuse fusion: a learned fusion is fitted to judgments; add -i and --qrels"),
@@ -73,7 +73,7 @@ def test_fuse_and_tune_name_missing_inputs(tmp_path: Path, capsys: pytest.Captur
     ):
         assert main(command) == 2
         assert message in capsys.readouterr().err
-    assert "required: -i/--input" in exit_with(["tune", "dirichlet", "--qrels", "qrels"], 2, capsys)
+    assert "required: -i/--input" in run_until_exit(["tune", "dirichlet", "--qrels", "qrels"], 2, capsys)
 
 
 def test_output_defaults_to_the_work_directory(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_measures_have_the_names_of_ir_measures() -> None:
         options.selection_measure("nDCG@6")
 
 
-def test_parts_are_those_of_the_studies() -> None:
+def test_part_choices_equal_those_of_the_studies() -> None:
     assert (*LOADERS,) == study.SBERT_PARTS
     assert (*SETTINGS,) == study.QUALITY_PARTS

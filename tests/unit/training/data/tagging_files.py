@@ -67,9 +67,9 @@ def write_tagged(directory: Path, documents: int = 40) -> Path:
             lines += ["-DOCSTART- -X- O O", ""]
             for _ in range(rng.integers(2, 5)):
                 lines += [f"{word} O" for word in rng.choice(TOPIC_WORDS, rng.integers(0, 3))]
-                opening, kind = [("because", "P"), ("so", "C")][rng.integers(2)]
-                words = [opening, *rng.choice(TOPIC_WORDS, rng.integers(1, 4))]
-                lines += [f"{word} {kind}-{'I' if index else 'B'}" for index, word in enumerate(words)]
+                first_word, component_type = [("because", "P"), ("so", "C")][rng.integers(2)]
+                words = [first_word, *rng.choice(TOPIC_WORDS, rng.integers(1, 4))]
+                lines += [f"{word} {component_type}-{'I' if index else 'B'}" for index, word in enumerate(words)]
                 lines += [". O", ""]
         (directory / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return directory

@@ -45,7 +45,7 @@ READERS: dict[str, tuple[Callable[[Path], pd.DataFrame], str]] = {  # reader, he
 def test_readers_report_file_and_line_of_bad_rows(tmp_path: Path, name: str, text: str, message: str) -> None:
     read, valid = READERS[name]
     (tmp_path / name).write_text(text.format(valid), errors="surrogateescape")
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError) as error_info:
         read(tmp_path / name)
-    assert message in str(raised.value)
-    assert str(tmp_path / name) in str(raised.value)
+    assert message in str(error_info.value)
+    assert str(tmp_path / name) in str(error_info.value)

@@ -16,47 +16,47 @@ from training.data.distant_supervision import mine_hard_negatives, sample_negati
 from training.data.split import split_by_conclusion
 
 
-def arguments(**sizes: int) -> pd.DataFrame:
+def make_arguments(**sizes: int) -> pd.DataFrame:
     """Return arguments sorted by conclusion, from the number of premises per conclusion (underscores are spaces)."""
     rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
 
 ZOO_SIZES = {f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)}
-MANY = arguments(death_penalty=7, death_penalty_allowed=6, gay_marriage=3, **ZOO_SIZES)
+MANY = make_arguments(death_penalty=7, death_penalty_allowed=6, gay_marriage=3, **ZOO_SIZES)
 
 
 def test_split_validates_on_conclusions_with_five_premises() -> None:
-    train, validation = split_by_conclusion(arguments(a=4, b=5, c=6, d=5), seed=0)
+    train, validation = split_by_conclusion(make_arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
     with pytest.raises(InputError, match=r"exactly 5 premises .*\(maximum: 4\).*use a larger corpus"):
-        split_by_conclusion(arguments(a=4, b=2), seed=0)
+        split_by_conclusion(make_arguments(a=4, b=2), seed=0)
 
-    frame = arguments(**{f"c{n:04}": 5 for n in range(1000)}).sample(frac=1, random_state=0)
+    frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)}).sample(frac=1, random_state=0)
     first = split_by_conclusion(frame, seed=0)[1]
     assert len(first) == 4885
     assert first.equals(split_by_conclusion(frame, seed=0)[1])
     assert set(first["normalised_conclusion"]) != set(split_by_conclusion(frame, seed=1)[1]["normalised_conclusion"])
 
 
-@pytest.mark.parametrize("each", [1, 2])
-def test_negatives_are_distinct_and_of_other_conclusions(each: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = sample_negatives(MANY, each, seed=0)
-    assert rows.shape == (len(MANY), each)
+@pytest.mark.parametrize("per_argument", [1, 2])
+def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sample_negatives(MANY, per_argument, seed=0)
+    assert rows.shape == (len(MANY), per_argument)
     conclusions = MANY["normalised_conclusion"].to_numpy()
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in MANY.groupby("normalised_conclusion"):
         negatives = rows[group.index].ravel()
         assert len(set(negatives)) == len(negatives)
-    assert (sample_negatives(MANY, each, seed=1) != rows).any()
+    assert (sample_negatives(MANY, per_argument, seed=1) != rows).any()
     monkeypatch.setattr(distant_supervision, "COMPARISONS_PER_CHUNK", 50)
-    assert (sample_negatives(MANY, each, seed=0) == rows).all()
+    assert (sample_negatives(MANY, per_argument, seed=0) == rows).all()
 
 
 def test_negatives_are_the_least_similar_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    # so few arguments that the sample contains all other conclusions
-    few = arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
+    # few enough that each sample contains all arguments of other conclusions
+    few = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
     rows = sample_negatives(few, 1, seed=0)
     conclusions = few["normalised_conclusion"].to_numpy()
     for conclusion, group in few.groupby("normalised_conclusion"):
@@ -64,16 +64,16 @@ def test_negatives_are_the_least_similar_of_the_sample(monkeypatch: pytest.Monke
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
     with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
-        sample_negatives(arguments(a=5, b=5), 20, seed=0)
+        sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
 
     sizes = []
 
-    class Counting(np.random.Generator):
+    class RecordingGenerator(np.random.Generator):
         def choice(self, a: int, size: int, replace: bool) -> np.ndarray:  # type: ignore[override]
             sizes.append((a, size, replace))
             return super().choice(a, size=size, replace=replace)
 
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: Counting(np.random.PCG64(0)))
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: RecordingGenerator(np.random.PCG64(0)))
     sample_negatives(MANY, 1, seed=0)
     assert (len(MANY) - 7, 140, False) in sizes
     assert (len(MANY) - 3, 60, False) in sizes
@@ -111,4 +111,4 @@ def test_hard_negatives_are_the_top_hundred_retrieved(tmp_path: Path, monkeypatc
     assert distant_supervision.RETRIEVAL_DEPTH == 100
     monkeypatch.setattr(distant_supervision, "RETRIEVAL_DEPTH", 1)
     negatives = hard_negatives(ZOOS, tmp_path / "index")
-    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"c1"}  # both words, one twice
+    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"c1"}  # it contains both words, one of them twice

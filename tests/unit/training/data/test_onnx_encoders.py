@@ -61,7 +61,7 @@ def test_weights_are_dequantised(work_dir: Path, name: str) -> None:
     graph = onnx.load(find_package_folder(PACKAGED_ENCODERS[name]) / ONNX_FILE).graph
     initializers = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer}
     checked = set()
-    for node in graph.node:  # a product's inputs: values, weights, zero point of the values, zero point of the weights
+    for node in graph.node:  # inputs of a product: values, weights, zero points of both
         if node.op_type == "MatMulInteger":
             *_, weights, _, zero = node.input
             expected = (initializers[weights] - initializers[zero]) * initializers[weights.replace("_quantized", "_scale")]
@@ -122,11 +122,11 @@ def test_conversion_skips_complete_and_repairs_damaged_encoders(work_dir: Path, 
 def test_conversion_rejects_wrong_files_and_unknown_encoders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed = tmp_path / "changed"
-    changed.mkdir()
+    changed_folder = tmp_path / "changed"
+    changed_folder.mkdir()
     for file in PACKAGED_ENCODERS[PAIRS].sha256:
-        (changed / file).write_bytes((find_package_folder(PACKAGED_ENCODERS[PAIRS]) / file).read_bytes() + b" ")
-    monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: changed)
+        (changed_folder / file).write_bytes((find_package_folder(PACKAGED_ENCODERS[PAIRS]) / file).read_bytes() + b" ")
+    monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: changed_folder)
     with pytest.raises(InputError, match=r"model\.onnx: SHA-256 differs from cross-encoder/ms-marco-.*1225ccd6afd0"):
         convert_encoder(PAIRS, tmp_path)
     assert not (tmp_path / "encoders").exists()

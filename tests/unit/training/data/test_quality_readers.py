@@ -82,10 +82,10 @@ def test_webis_reader_reports_file_and_line_of_bad_rows(tmp_path: Path, name: st
     text = file.read_text(encoding="utf-8").replace("\r\n", "\n")
     assert old in text
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError) as error_info:
         webis_argquality.read_judgments(tmp_path)
-    assert message in str(raised.value)
-    assert str(file) in str(raised.value)
+    assert message in str(error_info.value)
+    assert str(file) in str(error_info.value)
 
 
 def test_prepare_writes_one_table_per_data_set(

@@ -121,7 +121,7 @@ def test_students_share_frozen_layers(encoder: Path, pairs: pd.DataFrame) -> Non
     shared = build_frozen_layers(encoder, STUDENT, CPU)
     unshared = build_network(encoder, STUDENT, 0, CPU)
     texts = ["", "pa", *pairs["first"], " ".join(["pa pb"] * 12)]
-    for _ in range(2):  # computed, then cached
+    for _ in range(2):  # first computed, then cached
         vectors = encode_texts(build_network(encoder, STUDENT, 0, CPU, shared), texts)
         assert vectors == pytest.approx(encode_texts(unshared, texts), abs=1e-6)
     model = build_network(encoder, STUDENT, 0, CPU, shared)
@@ -149,18 +149,18 @@ def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.Dat
     training = replace(STUDENT, learning_rate=0.001, bfloat16=bfloat16)
     before = score_pairs(build_network(encoder, training, 0, CPU), pairs)
     shared = build_frozen_layers(encoder, training, CPU)
-    computed: list[int] = []
-    shared.layers[1].register_forward_hook(lambda _, inputs, __: computed.append(inputs[0].shape[1]))
-    # fills the cache in inference mode, without gradients
+    computed_lengths: list[int] = []
+    shared.layers[1].register_forward_hook(lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1]))
+    # fill the cache in inference mode, without gradients
     encode_texts(build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
     runs = [TrainingRun(encoder, training, pairs, CPU, layers) for layers in (None, shared)]
     scores = [train_and_score(run, 0, tmp_path)[1] for run in runs]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
-    assert len(computed) == len({*pairs["first"], *pairs["second"]})
+    assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
 
 
-def test_run_is_determined_by_its_seed_and_restorable(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
+def test_weights_depend_on_the_seed_only_and_can_be_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
     run = TrainingRun(encoder, TEACHER, pairs, CPU)
     (weights, scores), (repeated, _), (reseeded, _) = (train_and_score(run, seed, tmp_path) for seed in (3, 3, 4))
     assert weights == repeated != reseeded

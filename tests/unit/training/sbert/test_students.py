@@ -29,10 +29,9 @@ from training.data.pair_tables import load_validation_queries
 from training.fitting.validation import encoder_cosine_scorer, validate_candidates
 from training.sbert.networks import TrainingConfig, build_network, encode_texts, score_pairs, serialise_trainable_state
 from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
-from training.sbert.students import TEACHER, UNTRAINED, StudentExperiment, Variant
+from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, Variant
 from training.sbert.trainer import TrainingRun
 from training.sbert.validation import ConclusionValidator
-from training.studies.students import LOSSES, NETWORKS
 from training.tasks import load_recipe
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
@@ -82,7 +81,7 @@ def validator(prepared_work_dir: Path, train: pd.DataFrame, tokeniser: WordPiece
     return ConclusionValidator(train, load_arguments(prepared_work_dir, "validation", tokeniser), prepared_work_dir, tokeniser)
 
 
-def test_load_arguments_truncates_conclusions_as_the_ranker(
+def test_load_arguments_truncates_conclusions_like_the_ranker(
     prepared_work_dir: Path, encoder: Path, tokeniser: WordPieceTokeniser
 ) -> None:
     model = build_network(encoder, LEARNING, 0, CPU)
@@ -125,10 +124,10 @@ def test_teacher_does_not_depend_on_the_order_of_calls(recipe_file: str, prepare
         StudentExperiment(shutil.copytree(prepared_work_dir, tmp_path / name), recipe, pairs, CPU)
         for name in ("teacher first", "labels first")
     )
-    learned = serialise_trainable_state(first.load_or_train(TEACHER))
+    teacher_weights = serialise_trainable_state(first.load_or_train(TEACHER))
     labels = second.silver["label"]
     assert np.ptp(labels) > 0
-    assert serialise_trainable_state(second.load_or_train(TEACHER)) == learned
+    assert serialise_trainable_state(second.load_or_train(TEACHER)) == teacher_weights
     assert first.silver["label"].equals(labels)
 
 
@@ -236,12 +235,12 @@ def test_study_reuses_cached_results_and_weights(
     assert "multiple_negatives" in capfd.readouterr().out
     table = pd.read_csv(tmp_path / "table.csv", keep_default_na=False)
     assert table[["loss", "training_pairs"]].to_numpy().tolist() == [
-        [network.loss or "", network.pairs] for network in NETWORKS
+        [network.loss or "", network.pairs] for network in VARIANTS
     ]
     assert table["n_pairs"].tolist() == [0, 40, 40, 40, 40, 30, 30, 30, 70, 70, 70]
     teacher = table.iloc[1]
     assert teacher[["recall@100", "MRR@10", "nDCG@10"]].tolist() == [""] * 3
-    assert table.loc[table["loss"].isin(LOSSES), "nDCG@10"].nunique() > 5
+    assert table.loc[table["loss"].isin(STUDENT_LOSSES), "nDCG@10"].nunique() > 5
     before = (tmp_path / "table.csv").read_bytes()
     assert run("table") == 0
     assert (tmp_path / "table.csv").read_bytes() == before  # including the seconds: nothing was recomputed

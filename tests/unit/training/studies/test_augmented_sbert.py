@@ -42,7 +42,7 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return the study's command with small networks, one seed, and two tasks that are adapted to each other."""
+    """Return a function that runs the study with small networks and one seed, by default on two tasks adapted to each other."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
     small = partialmethod(Settings.__init__, student=STUDENT, n_seeds=1, silver_ratio=1.0)
@@ -84,7 +84,7 @@ def test_study_tabulates_tasks_and_keeps_other_rows(
 
     assert not list((tmp_path / "two").rglob("seed-*"))  # states are removed
 
-    monkeypatch.setattr(Trial, "_evaluate_network", None)  # all results are cached
+    monkeypatch.setattr(Trial, "evaluate", None)  # all results are cached
     before = (tmp_path / "two.csv").read_bytes()
     assert run("two") == 0
     assert (tmp_path / "two.csv").read_bytes() == before

@@ -67,8 +67,8 @@ def test_partial_spearman_controls_for_length(seed: int, n: int) -> None:
     length = rng.integers(1, 9, n).astype(float)
     labels, scores = (length + rng.normal(0, 3, n) for _ in range(2))
     pairs = (labels, scores), (labels, length), (scores, length)
-    spearman, of_labels, of_scores = (spearmanr(*pair).statistic for pair in pairs)
-    expected = (spearman - of_labels * of_scores) / np.sqrt((1 - of_labels**2) * (1 - of_scores**2))
+    spearman, labels_length, scores_length = (spearmanr(*pair).statistic for pair in pairs)
+    expected = (spearman - labels_length * scores_length) / np.sqrt((1 - labels_length**2) * (1 - scores_length**2))
     assert partial_spearman(labels, scores, length) == pytest.approx(expected)
     assert partial_spearman(labels, scores, np.ones(n)) == pytest.approx(spearman)
 
@@ -135,7 +135,7 @@ def test_selected_point_keeps_relevance() -> None:
 
 
 def test_cross_validation_does_not_select_on_the_test_topic() -> None:
-    """Each topic has a point that is best for it only, and all share a good one."""
+    # point 3 is good for all topics; each topic has its own best point, which is bad for the others
     values = np.full((10, len(POINTS) + 1, len(RERANKING_MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0

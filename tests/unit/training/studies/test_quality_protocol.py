@@ -68,7 +68,7 @@ def make_runner(name: str, tables: dict[str, pd.DataFrame]) -> SettingRunner:
     return SettingRunner(SETTINGS[name], tables, RECIPE, torch.device("cpu"))
 
 
-LEFT_OUT = {"ukp_16_folds": {"debate": 2}, "ukp_32_folds": {"topic": 1}}  # lists per held-out debate or topic
+HELD_OUT = {"ukp_16_folds": {"debate": 2}, "ukp_32_folds": {"topic": 1}}  # lists per held-out debate or topic
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -84,7 +84,7 @@ def test_settings_split_no_debate(name: str, tables: dict[str, pd.DataFrame]) ->
         assert set(runner.table.loc[rows["train"] | rows["dev"], "data"]) == {*setting.train_data}
         assert len(units["dev"]) == sum(N_DEV[data] for data in setting.train_data)
         tested += rows["test"]
-        for column, lists in LEFT_OUT.get(name, {}).items():
+        for column, lists in HELD_OUT.get(name, {}).items():
             test = runner.table[rows["test"]]
             assert (test[column].nunique(), test["topic"].nunique()) == (1, lists)
     assert (tested == 1).all() if setting.n_folds > 1 else (tested == runner.table["data"].isin(setting.test_data)).all()

@@ -60,7 +60,7 @@ def quality_work_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(quality_work_dir: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return the study's command with a small encoder on prepared tables."""
+    """Return a function that runs the study with a small encoder on prepared tables."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
 

@@ -34,7 +34,7 @@ def sentences() -> SentencePool:
     return SentencePool.from_pairs(pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics}))
 
 
-def vectors() -> np.ndarray:
+def tied_vectors() -> np.ndarray:
     """Return vectors of few distinct values, so that many cosines tie."""
     return np.random.default_rng(4).integers(1, 3, (60, 3)).astype(np.float64)
 
@@ -76,13 +76,15 @@ def test_bm25_pairs_match_brute_force(sentences: SentencePool) -> None:
 
 
 def test_semantic_pairs_match_brute_force(sentences: SentencePool) -> None:
-    unit = vectors() / np.linalg.norm(vectors(), axis=1, keepdims=True)
+    unit = tied_vectors() / np.linalg.norm(tied_vectors(), axis=1, keepdims=True)
     cosines = unit @ unit.T
     assert len(np.unique(cosines.round(12))) < 100  # ties are broken by index
-    longer = vectors() * 2.0 ** np.random.default_rng(1).integers(0, 5, (60, 1))
+    longer = tied_vectors() * 2.0 ** np.random.default_rng(1).integers(0, 5, (60, 1))
     for k in (1, 3):
         expected = top_k_pairs(sentences, lambda i, j: cosines[i, j], -2.0, k)
-        assert pair_by_cosine(sentences, vectors(), k).tolist() == pair_by_cosine(sentences, longer, k).tolist() == expected
+        assert (
+            pair_by_cosine(sentences, tied_vectors(), k).tolist() == pair_by_cosine(sentences, longer, k).tolist() == expected
+        )
 
 
 def test_random_pairs_are_uniform_within_topics(sentences: SentencePool) -> None:
@@ -133,13 +135,15 @@ def test_density_mask_approximates_the_gold_distribution() -> None:
     assert mask.tolist() != density_mask(scores, gold, np.random.default_rng(3)).tolist()
 
     gold, scores = graded_labels(0, 0.6, 800), graded_labels(1, 0.4, 5000)
-    q = retention_probabilities(scores, gold)
-    assert q.min() >= 0
-    assert q.max() == 1
-    assert (q[scores > 0.55] == 1).all()
-    assert (q[scores < 0.3] < 0.3).all()
-    assert (np.diff(q[np.argsort(scores)][500:-500]) >= -1e-3).all()  # the ratio of two such normal densities increases
-    values = graded_labels(0, 0.5, 500)  # identical distributions lose nothing
+    probabilities = retention_probabilities(scores, gold)
+    assert probabilities.min() >= 0
+    assert probabilities.max() == 1
+    assert (probabilities[scores > 0.55] == 1).all()
+    assert (probabilities[scores < 0.3] < 0.3).all()
+    assert (
+        np.diff(probabilities[np.argsort(scores)][500:-500]) >= -1e-3
+    ).all()  # the ratio of two such normal densities increases
+    values = graded_labels(0, 0.5, 500)  # equal distributions keep all pairs
     assert (retention_probabilities(values, values) == 1).all()
     assert density_mask(values, values, np.random.default_rng(0)).all()
     with pytest.raises(TrainingError, match=r"the teacher's scores of random pairs are all 0\.500000"):

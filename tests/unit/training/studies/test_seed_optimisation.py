@@ -29,7 +29,7 @@ def make_run(training: TrainingConfig, encoder: Path) -> TrainingRun:
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def step_seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Record the seed of every training step."""
     seeds: list[int] = []
     for trainer in (sbert_trainer._BiEncoderTrainer, sbert_trainer._CrossEncoderTrainer):
@@ -44,7 +44,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 class MeanScore:
-    """The mean score as dev metric, which differs between seeds; raises KeyboardInterrupt after some calls."""
+    """Dev metric: the mean score, which differs between seeds. It raises KeyboardInterrupt after `max_calls` calls."""
 
     def __init__(self, pairs: pd.DataFrame, max_calls: int = 0) -> None:
         self.pairs, self.max_calls, self.values = pairs, max_calls, []
@@ -58,27 +58,27 @@ class MeanScore:
 
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
 def test_best_seed_equals_an_uninterrupted_run(
-    training: TrainingConfig, encoder: Path, tmp_path: Path, steps: list[int]
+    training: TrainingConfig, encoder: Path, tmp_path: Path, step_seeds: list[int]
 ) -> None:
     run = make_run(training, encoder)
     metric = MeanScore(run.pairs)
     model = train_best_seed(run, SEEDS, 0.2, metric, tmp_path / "seeds")
     assert run.steps == 10
-    assert len(steps) == 18  # 1.8 runs
+    assert len(step_seeds) == 18  # five times two steps, then eight
     assert len({*metric.values}) == 5
     best = SEEDS[int(np.argmax(metric.values))]
-    assert steps == [seed for seed in SEEDS for _ in range(2)] + [best] * 8
+    assert step_seeds == [seed for seed in SEEDS for _ in range(2)] + [best] * 8
     uninterrupted = run.train(best, tmp_path / "uninterrupted")
     assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
-    assert len(steps) == 28
+    assert len(step_seeds) == 28
 
     with pytest.raises(KeyboardInterrupt):
         train_best_seed(run, SEEDS, 0.2, MeanScore(run.pairs, max_calls=2), tmp_path / "killed")
-    steps.clear()
+    step_seeds.clear()
     remaining = MeanScore(run.pairs)
     resumed = train_best_seed(run, SEEDS, 0.2, remaining, tmp_path / "killed")
     assert remaining.values == metric.values[2:]
-    assert len(steps) == 3 * 2 + 8
+    assert len(step_seeds) == 3 * 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 
 
@@ -94,7 +94,7 @@ def test_damaged_state_is_recomputed(encoder: Path, tmp_path: Path, caplog: pyte
 
 
 def test_ties_go_to_the_first_seed_with_one_schedule(
-    encoder: Path, tmp_path: Path, steps: list[int], monkeypatch: pytest.MonkeyPatch
+    encoder: Path, tmp_path: Path, step_seeds: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rates: list[float] = []
     step = torch.optim.AdamW.step
@@ -105,6 +105,6 @@ def test_ties_go_to_the_first_seed_with_one_schedule(
 
     monkeypatch.setattr(torch.optim.AdamW, "step", record)
     train_best_seed(make_run(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
-    assert steps == [12] * 2 + [11] * 2 + [12] * 8
+    assert step_seeds == [12] * 2 + [11] * 2 + [12] * 8
     schedule = [0.0] + [0.001 * (10 - n) / 9 for n in range(1, 10)]
     assert rates == pytest.approx([*schedule[:2], *schedule[:2], *schedule[2:]])
