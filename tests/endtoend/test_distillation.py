@@ -141,9 +141,8 @@ def test_table_holds_the_scores_of_the_teachers_rankings(
 def test_titles_with_equal_scores_are_skipped(
     make_input: Callable[..., Path], all_checkpoints_dir: Path, tmp_path: Path
 ) -> None:
-    debates = [("Zoos", "Zoos are prisons")] * 4 + [
-        (conclusion, "Tennis or golf?") for conclusion in ("Golf", "Tennis and golf") * 2
-    ]
+    sports = [("Golf", "Tennis or golf?"), ("Tennis and golf", "Tennis or golf?")]
+    debates = [("Zoos", "Zoos are prisons")] * 4 + sports * 2
     arguments = [
         make_argument(f"a{index}", conclusion) | {"context": {"discussionTitle": title}}
         for index, (conclusion, title) in enumerate(debates)

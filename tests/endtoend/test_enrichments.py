@@ -135,9 +135,8 @@ def test_deepct_grids_match_the_plain_grids() -> None:
     for name, points in (("deepct_dirichlet", 40), ("deepct_dirichlet_rm3", 140), ("deepct_bm25_rm3", 280)):
         grid, plain = grid_search.load_grid(name), grid_search.load_grid(name.removeprefix("deepct_"))
         assert (len(grid.points), grid.axes) == (points, plain.axes)
-        assert {(point.enrichment, point.index.fields, point.index.stemmer) for point in grid.points} == {
-            ("deepct", "premise", "porter")
-        }
+        settings = {(point.enrichment, point.index.fields, point.index.stemmer) for point in grid.points}
+        assert settings == {("deepct", "premise", "porter")}
     assert {point.enrichment for point in grid_search.load_grid("dirichlet").points} == {None}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -136,23 +135,16 @@ class StudentExperiment(Experiment[Variant, Result]):
     def _training_config(self, network: Variant) -> TrainingConfig:
         """Return the training settings; attention dropout is disabled, which is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
-        student = TrainingConfig(
+        is_teacher = network == TEACHER
+        return TrainingConfig(
             network.loss or "cosine",
-            encoder.learning_rate,
-            max_length=lengths.premise + 2,
+            TEACHER_LEARNING_RATE if is_teacher else encoder.learning_rate,
+            max_length=lengths.premise + (lengths.query + 3 if is_teacher else 2),  # with [CLS] and [SEP]
             batch_size=training.batch_size,
             epochs=training.epochs,
-            frozen_blocks=encoder.frozen_layers,
+            frozen_blocks=self._teacher.layer_count // 2 if is_teacher else encoder.frozen_layers,
             attention_dropout=False,
             bfloat16=encoder.bfloat16,
-        )
-        if network != TEACHER:
-            return student
-        return replace(
-            student,
-            learning_rate=TEACHER_LEARNING_RATE,
-            max_length=lengths.query + lengths.premise + 3,
-            frozen_blocks=self._teacher.layer_count // 2,
         )
 
     @cached_property

@@ -67,16 +67,13 @@ class TrainingRun:
         shutil.rmtree(scratch_dir)
         return model
 
-    def train(self, seed: int, scratch_dir: Path) -> Network:
-        """Train the full run and return the network; nothing is written to the scratch directory."""
-        model, trainer = self._build(seed, scratch_dir)
-        _run_trainer(trainer)
-        return model
+    def train(self, seed: int, scratch_dir: Path, state_dir: Path | None = None) -> Network:
+        """Train the full run, or resume it from a directory of STATE_FILES, and return the network.
 
-    def resume(self, seed: int, state_dir: Path, scratch_dir: Path) -> Network:
-        """Resume a run from a state directory and train it to the end."""
+        Nothing is written to the scratch directory.
+        """
         model, trainer = self._build(seed, scratch_dir)
-        _run_trainer(trainer, resume_from_checkpoint=str(state_dir))
+        _run_trainer(trainer, state_dir)
         return model
 
     def _dataset(self) -> Dataset:
@@ -112,9 +109,9 @@ class TrainingRun:
         return model, trainer
 
 
-def _run_trainer(trainer: Any, **kwargs: Any) -> None:
+def _run_trainer(trainer: Any, state_dir: Path | None = None) -> None:
     """Run a trainer, then restore float32 inference."""
-    trainer.train(**kwargs)
+    trainer.train(resume_from_checkpoint=str(state_dir) if state_dir else None)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
 

@@ -51,9 +51,5 @@ def _row(name: str, lengths: Sequence[int]) -> dict[str, object]:
     values = np.array(lengths)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
     published = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))
-    return {
-        "corpus": name,
-        **dict(zip(COLUMNS, figures, strict=True)),
-        "empty_percent": 100 * (values == 0).mean(),
-        **published,
-    }
+    empty_percent = 100 * (values == 0).mean()
+    return {"corpus": name, **dict(zip(COLUMNS, figures, strict=True)), "empty_percent": empty_percent, **published}

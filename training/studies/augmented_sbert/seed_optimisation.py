@@ -35,7 +35,7 @@ def train_best_seed(
     best = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
     log.info("Dev metric after %d of %d steps: %s", steps, run.steps, message)
-    return run.resume(best, work_dir / f"seed-{best}", work_dir / SCRATCH)
+    return run.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
 
 
 def _train_first_steps(run: TrainingRun, seed: int, steps: int, metric: Callable[[Network], float], seed_dir: Path) -> float:

@@ -61,10 +61,6 @@ class Encoders:
     teacher: Path
     student: Path
 
-    def for_config(self, training: TrainingConfig) -> Path:
-        """Return the initial encoder for a training configuration."""
-        return self.teacher if training.loss == "cross_entropy" else self.student
-
 
 class Result(msgspec.Struct):
     """The results of a network."""
@@ -117,10 +113,8 @@ class Trial:
         """Return a network and its number of silver training pairs."""
         if network == UNTRAINED:
             return self._build(self._settings.student), 0
-        if network == CROSS_ENCODER:
-            return self.load_teacher(), 0
-        if network == BI_ENCODER:
-            return self.load_student(), 0
+        if network in (CROSS_ENCODER, BI_ENCODER):
+            return self.load_or_train_on_gold(network), 0
         if network in STRATEGIES:
             silver = self.silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
@@ -128,21 +122,13 @@ class Trial:
         if source is None:
             raise ValueError(f"{network}: expected a source task")
         if network == UNADAPTED:
-            return source.load_student(), 0
+            return source.load_or_train_on_gold(BI_ENCODER), 0
         silver = self._adapted_pairs(source)
         return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
 
-    def load_teacher(self) -> Network:
-        """Load or train the cross-encoder on gold."""
-        return self._load_or_train_on_gold(CROSS_ENCODER, self._settings.teacher)
-
-    def load_student(self) -> Network:
-        """Load or train the bi-encoder on gold."""
-        return self._load_or_train_on_gold(BI_ENCODER, self._settings.student)
-
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Label pairs (pairs,) with the teacher."""
-        return networks.predict_labels(self.load_teacher(), pairs, self._settings.teacher)
+        return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
         """Return a strategy's silver pairs `first second label`, limited by `Settings.silver_ratio`; BM25_SEMANTIC is a union."""
@@ -167,7 +153,7 @@ class Trial:
                 )
             if strategy == BM25:
                 return self._subsample(sampling.pair_by_bm25(sentences, settings.k), BM25)
-            embeddings = networks.encode_texts(self.load_student(), sentences.texts)
+            embeddings = networks.encode_texts(self.load_or_train_on_gold(BI_ENCODER), sentences.texts)
             return self._subsample(sampling.pair_by_cosine(sentences, embeddings, settings.k), SEMANTIC)
 
         def label_sample() -> np.ndarray:
@@ -189,30 +175,34 @@ class Trial:
         name = f"{_cache_name('labelled', source)}.npy"
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
-    def _load_or_train_on_gold(self, name: str, training: TrainingConfig) -> Network:
-        """Load or train a network on gold; weights are cached, as other networks depend on it."""
+    def load_or_train_on_gold(self, network: str) -> Network:
+        """Load or train CROSS_ENCODER or BI_ENCODER on gold; weights are cached, as other networks depend on it."""
+        training = self._settings.teacher if network == CROSS_ENCODER else self._settings.student
 
         def train() -> bytes:
-            return networks.serialise_trainable_state(self._train(name, training, self.gold.train))
+            return networks.serialise_trainable_state(self._train(network, training, self.gold.train))
 
-        weights = self._cache.load_or_build(f"{name}.safetensors", train)
-        shutil.rmtree(self._cache.directory / name, ignore_errors=True)  # state files of the seeds
+        weights = self._cache.load_or_build(f"{network}.safetensors", train)
+        shutil.rmtree(self._cache.directory / network, ignore_errors=True)  # state files of the seeds
         model = self._build(training)
         networks.load_trainable_state(model, weights)
         return model
 
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
         """Train the best seed's network; seed states are in directory `name`."""
-        run = TrainingRun(self._encoders.for_config(training), training, pairs, self._device, self._shared_layers(training))
 
         def metric(model: Network) -> float:
             return dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
+        run = self._training_run(training, pairs)
         return train_best_seed(run, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
 
     def _build(self, training: TrainingConfig) -> Network:
-        encoder, shared = self._encoders.for_config(training), self._shared_layers(training)
-        return networks.build_network(encoder, training, self._seeds[0], self._device, shared)
+        return self._training_run(training, self.gold.train).initial_network(self._seeds[0])
+
+    def _training_run(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingRun:
+        encoder = self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student
+        return TrainingRun(encoder, training, pairs, self._device, self._shared_layers(training))
 
     def _shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
         """Return the frozen layers shared by students, which cache activations per sentence; None for teachers."""

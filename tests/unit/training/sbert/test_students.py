@@ -132,13 +132,10 @@ def test_teacher_does_not_depend_on_the_order_of_calls(recipe_file: str, prepare
 
 
 def test_unlabelled_pairs_are_the_top_bm25_premises(train: pd.DataFrame, tmp_path: Path) -> None:
-    all_pairs = retrieve_unlabelled_pairs(
-        train, train.iloc[:0].assign(first="", second=""), 3, ArtifactStore(tmp_path / "all", {})
-    )
+    no_labels = train.iloc[:0].assign(first="", second="")
+    all_pairs = retrieve_unlabelled_pairs(train, no_labels, 3, ArtifactStore(tmp_path / "all", {}))
     shuffled = train.sample(frac=1, random_state=1)
-    from_shuffled = retrieve_unlabelled_pairs(
-        shuffled, shuffled.iloc[:0].assign(first="", second=""), 3, ArtifactStore(tmp_path / "again", {})
-    )
+    from_shuffled = retrieve_unlabelled_pairs(shuffled, no_labels, 3, ArtifactStore(tmp_path / "again", {}))
     assert {*from_shuffled.itertuples(index=False)} == {*all_pairs.itertuples(index=False)}
     ordered = train.sort_values("docno", ignore_index=True)
     cache = ArtifactStore(tmp_path / "index", {})
@@ -234,9 +231,8 @@ def test_study_reuses_cached_results_and_weights(
     assert run("table") == 0
     assert "multiple_negatives" in capfd.readouterr().out
     table = pd.read_csv(tmp_path / "table.csv", keep_default_na=False)
-    assert table[["loss", "training_pairs"]].to_numpy().tolist() == [
-        [network.loss or "", network.pairs] for network in VARIANTS
-    ]
+    variants = [[network.loss or "", network.pairs] for network in VARIANTS]
+    assert table[["loss", "training_pairs"]].to_numpy().tolist() == variants
     assert table["n_pairs"].tolist() == [0, 40, 40, 40, 40, 30, 30, 30, 70, 70, 70]
     teacher = table.iloc[1]
     assert teacher[["recall@100", "MRR@10", "nDCG@10"]].tolist() == [""] * 3

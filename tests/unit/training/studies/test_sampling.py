@@ -54,12 +54,8 @@ def test_sentence_pool_indexes_in_order_of_occurrence() -> None:
     sentences = SentencePool.from_pairs(pairs)
     assert sentences.texts == ["b", "a", "c", "d"]
     assert sentences.gold.tolist() == [[0, 1], [1, 3], [0, 2]]
-    assert [partners.tolist() for partners in map(np.sort, sentences.excluded_partners())] == [
-        [0, 1, 2],
-        [0, 1, 3],
-        [0, 2],
-        [1, 3],
-    ]
+    excluded_partners = [sorted(partners.tolist()) for partners in sentences.excluded_partners()]
+    assert excluded_partners == [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
     assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == [["b", "d"], ["a", "c"]]
 
 
