@@ -131,7 +131,7 @@ class Trial:
         return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
-        """Return a strategy's silver pairs `first second label`, limited by `Settings.silver_ratio`; BM25_SEMANTIC is a union."""
+        """Return a strategy's silver pairs `first second label`; for BM25_SEMANTIC the union of those of BM25 and SEMANTIC."""
         if strategy == BM25_SEMANTIC:
             union = pd.concat([self.silver_pairs(BM25), self.silver_pairs(SEMANTIC)], ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)
