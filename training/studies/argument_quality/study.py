@@ -124,7 +124,7 @@ def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: tor
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
-    return encode_texts([trainee.reader.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
+    return encode_texts([trainee.tokeniser.encode_premise(text) for text in texts], ranker, device).astype(np.float64)
 
 
 def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
