@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from submission.data.ranking_order import ORDERS, RULE
+from submission.data.trec_lines import ORDERS, RULE
 from submission.errors import EXIT_CODES, SubmissionError, abbreviate, escape_unprintable
-from submission.logging_setup import configure_logging
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
+from submission.progress import configure_logging
 
 T = TypeVar("T")
 Handler = Callable[[argparse.Namespace], None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from submission.errors import UsageError, abbreviate
-from submission.search.sanitise import sanitise
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.explanation import ExplanationRow, TextSpan
+from submission.text.normalisation import sanitise
 
 MAX_ROWS = 15  # rows per table; the others are summed
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components

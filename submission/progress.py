@@ -1,4 +1,4 @@
-"""Report progress: by a progress bar on a terminal, else by log messages at intervals."""
+"""Progress and logging on stderr: a bar on a terminal, else log messages at intervals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from tqdm import tqdm
+
+from submission.errors import escape_unprintable
+
+
+def configure_logging() -> None:
+    """Log to stderr, unless logging is already configured."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+class _EscapingFormatter(logging.Formatter):
+    """Formatter that escapes unprintable characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_unprintable(super().format(record))
+
 
 log = logging.getLogger(__name__)
 

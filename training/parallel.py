@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from joblib import cpu_count
 
-from submission.logging_setup import configure_logging
+from submission.progress import configure_logging
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
-from submission.data.ranking_order import Order
+from submission.data.trec_lines import Order
 from submission.errors import InputError, abbreviate
 from submission.rankings import rank_by_score_stable
 

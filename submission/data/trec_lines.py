@@ -1,4 +1,4 @@
-"""Read TREC files: whitespace-separated fields; comments start with #."""
+"""Read TREC files: whitespace-separated fields; comments start with #. Orders of documents in runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from submission.data.input_files import read_text
 from submission.errors import abbreviate, pluralise
+
+Order = Literal["auto", "rank", "score"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+RULE = (
+    "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores disagree are rejected "
+    "unless `--order rank` or `--order score` selects one"
+)
+
 
 LINE_END = re.compile(r"\r\n|\r|\n")
 FIELD = re.compile(r"[^ \t\v\f]+")  # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid

@@ -16,7 +16,7 @@ from submission.inference.checkpoint_io import (
     NetworkCheckpoint,
     build_from_config,
 )
-from submission.inference.probe import PROBE_PAIRS, TOLERANCE
+from submission.inference.ranker_checkpoint import PROBE_PAIRS, TOLERANCE
 from submission.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
 from submission.models.enrichers import get_enricher_class
 

@@ -18,7 +18,7 @@ from rank_bm25 import BM25Okapi
 from submission.errors import abbreviate
 from submission.progress import track
 from submission.rankings import rankings_from_rows
-from submission.retrieval.top_k import top_k
+from submission.retrieval.sparse_matrix import top_k
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.normalisation import normalise
 

@@ -25,8 +25,7 @@ from submission.inference.device import get_max_batch_tokens, map_batches, move_
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
-from submission.retrieval.sparse_matrix import allocate_npy
-from submission.retrieval.top_k import top_k
+from submission.retrieval.sparse_matrix import allocate_npy, top_k
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 
 VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "parts"

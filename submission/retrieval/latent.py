@@ -25,8 +25,7 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.rankings import MAX_DEPTH
-from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards
-from submission.retrieval.top_k import top_k
+from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards, top_k
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ import torch
 from msgspec import Meta, field
 
 from submission.progress import track
+from submission.retrieval.sparse_matrix import top_k
 from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex
 from submission.retrieval.term_weighting import bm25, bm25_query_weight, dirichlet_length_penalty, dirichlet_term_weight
-from submission.retrieval.top_k import top_k
 
 UPPER_BOUND = 1e9  # exclusive upper bound of parameters
 NonNegative = Annotated[float, Meta(ge=0, lt=UPPER_BOUND)]

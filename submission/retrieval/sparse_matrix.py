@@ -1,4 +1,4 @@
-"""Memory-mapped sparse matrices in CSR format, which store postings by term or terms by document.
+"""Memory-mapped sparse matrices in CSR format, and selection of the highest scores.
 
 indptr.npy   (rows + 1,) int64: start of each row's entries
 indices.npy  (entries,) int32: column indices, ascending within a row
@@ -14,6 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+
+def top_k(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the positions of the k highest scores (N,), descending; ties go to the first position.
+
+    Selects before sorting: O(N + k log k) if few scores are equal.
+    """
+    if len(scores) <= k:
+        return np.argsort(-scores, kind="stable")
+    candidates = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
+
 
 MemoryMap = np.memmap[Any, Any]
 CSR_FILES = ("indptr.npy", "indices.npy", "data.npy")

@@ -1,23 +1,75 @@
-"""Rendering of the web page: query form, system selection and results."""
+"""Rendering of the web page, and parsing of its URL parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from submission.search.highlights import WEIGHT_LEVELS, Highlight
+from submission.errors import UsageError, abbreviate
 from submission.search.results import Hit, SearchResults, largest_contributions
-from submission.search.sanitise import sanitise
-from submission.search.snippets import Span
-from submission.search.url_params import DEPTHS, PageParams
-from submission.systems.catalogue import SYSTEMS
+from submission.search.snippets import WEIGHT_LEVELS, Highlight, Span
+from submission.systems.catalogue import SYSTEMS, get_system
+from submission.text.normalisation import sanitise
+
+DEPTHS = (5, 10, 20)
+MAX_SYSTEMS = 4
+MAX_FIELDS = 100
+
+
+@dataclass(frozen=True)
+class PageParams:
+    """Parameters of a page: the query, its systems, and the hits whose scores are explained."""
+
+    query: str = ""
+    systems: tuple[str, ...] = ()
+    depth: int = DEPTHS[0]
+    explained: tuple[str, ...] = ()  # "system docno" pairs
+
+    def is_explained(self, system: str, docno: str) -> bool:
+        return f"{system} {docno}" in self.explained
+
+    def toggle_explanation(self, system: str, docno: str) -> PageParams:
+        """Return the parameters with a hit's explanation switched on or off."""
+        hit = f"{system} {docno}"
+        remaining = tuple(pair for pair in self.explained if pair != hit)
+        return replace(self, explained=remaining if hit in self.explained else (*remaining, hit))
+
+    def to_url(self) -> str:
+        fields = [("q", self.query), *(("system", name) for name in self.systems), ("depth", str(self.depth))]
+        return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained)])
+
+
+def parse(query: str, default: PageParams) -> PageParams:
+    """Parse a query string. Raises UsageError for an unknown system or depth, or too many systems or parameters."""
+    fields = _parse_fields(query)
+    systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
+    if len(systems) > MAX_SYSTEMS:
+        raise UsageError(f"{len(systems)} systems selected; select at most {MAX_SYSTEMS}")
+    depth = fields.get("depth", [str(default.depth)])[-1]
+    if depth not in map(str, (*DEPTHS, default.depth)):
+        raise UsageError(f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(map(str, DEPTHS))}")
+    return PageParams(parse_query_text(query), systems, int(depth), tuple(fields.get("explain", ())))
+
+
+def parse_query_text(query: str) -> str:
+    """Parse the query text only."""
+    return _parse_fields(query).get("q", [""])[-1]
+
+
+def _parse_fields(query: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise UsageError(f"URL with more than {MAX_FIELDS} parameters; start again from the home page") from None
+
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query
 MAX_CONTRIBUTIONS = 12  # shown per score; the remaining ones are summed

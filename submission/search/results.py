@@ -8,8 +8,7 @@ from typing import Any
 
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import SubmissionError
-from submission.search.highlights import Highlight
-from submission.search.snippets import Snippet
+from submission.search.snippets import Highlight, Snippet
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 

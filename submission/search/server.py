@@ -15,10 +15,9 @@ from typing import Any
 from submission.data.dataset import Dataset
 from submission.errors import InputError, SubmissionError, UsageError
 from submission.paths import SAMPLE_INPUT
-from submission.search import page, url_params
-from submission.search.page import SiteSettings
+from submission.search import page
+from submission.search.page import PageParams, SiteSettings
 from submission.search.searcher import Searcher, SearchOptions
-from submission.search.url_params import PageParams
 from submission.systems.catalogue import SYSTEMS, System, get_system
 
 log = logging.getLogger(__name__)
@@ -68,9 +67,9 @@ class SearchServer(ThreadingHTTPServer):
         params = self.default_params
         try:
             params = replace(
-                params, query=url_params.parse_query_text(query)
+                params, query=page.parse_query_text(query)
             )  # so that the form of an error page contains the query
-            params = url_params.parse(query, self.default_params)
+            params = page.parse(query, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
             options = SearchOptions(params.depth, params.is_explained, highlight=True)

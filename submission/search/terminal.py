@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from submission.search.results import Hit, SearchResults, SystemResults, largest_contributions
-from submission.search.sanitise import sanitise
 from submission.systems.explanation import ScoreExplanation
+from submission.text.normalisation import sanitise
 
 PIPE_WIDTH = 100  # width if stdout is not a terminal
 MIN_WIDTH = 20  # rich drops wide characters in narrower consoles

@@ -24,7 +24,7 @@ from submission.timing import gc_paused
 
 PROGRAM = "submission.rank"
 EXCLUDED_MODULES = {  # modules that only report: neither they nor modules that only they import affect a run
-    "submission.check", "submission.explain", "submission.logging_setup", "submission.progress", "submission.timing",
+    "submission.check", "submission.explain", "submission.progress", "submission.timing",
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
@@ -34,7 +34,7 @@ INDIFFERENT = EXCLUDED_MODULES | {  # modules without effect on any artifact: ex
     "submission.paths",  # the contents of the files at these paths are hashed
     "submission.signals", "submission.storage.locks",
     "submission.storage.code_fingerprint",  # computes the keys
-    "submission.engine.factory", "submission.engine.ray_engine",  # results are bit-identical for any engine
+    "submission.engine.base", "submission.engine.ray_engine",  # results are bit-identical for any engine
     "submission.systems.catalogue",  # refers to components, which have their own fingerprints
     "training.cards", "training.plotting", "training.evaluation.plots",  # model cards and plots
 }  # fmt: skip

@@ -17,7 +17,7 @@ from submission.data.dataset import Dataset
 from submission.data.document_store import DocumentStore, documents_code, open_document_store
 from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.inference.checkpoint_io import LoadedCheckpoint
-from submission.inference.token_ids import TokenCache, TokenSource
+from submission.inference.pair_scoring import TokenCache, TokenSource
 from submission.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory

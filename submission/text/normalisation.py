@@ -12,6 +12,20 @@ import inflect
 
 from submission.paths import STOP_WORDS_FILE
 
+JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
+
+
+def sanitise(text: str) -> str:
+    """Replace each invisible character with U+FFFD and each whitespace character with a space."""
+    return text if text.isprintable() else "".join(map(_sanitise_character, text))
+
+
+def _sanitise_character(character: str) -> str:
+    if character.isspace():
+        return " "
+    return character if character.isprintable() or character in JOINERS else "\ufffd"
+
+
 # Starting with a character set makes the pattern several times faster; hence the lookbehinds.
 URL = re.compile(r"[HhWw](?i:(?<=h)ttps?://|(?<=w)ww\.)\S+")
 DIGITS = re.compile(r"[0-9]+")

@@ -15,9 +15,8 @@ from tokenizers import Tokenizer
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from submission.data.dataset import Dataset
-from submission.inference.pair_scoring import score_documents
+from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.inference.token_ids import TokenCache
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
 from submission.storage.artifact_store import ArtifactStore

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from submission.inference.pair_scoring import score_documents
+from submission.inference.pair_scoring import TokenSource, score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.inference.token_ids import TokenSource
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.paths import CHECKPOINT_DIR

@@ -21,7 +21,7 @@ from tira.check_format import check_format
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.fusion.regression import RegressionEnsemble
-from submission.inference.probe import PROBE_PAIRS, UNICODE_PROBE_PAIRS
+from submission.inference.ranker_checkpoint import PROBE_PAIRS, UNICODE_PROBE_PAIRS
 from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import read_config

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.data.ranking_order import ORDERS
+from submission.data.trec_lines import ORDERS
 from tests.conftest import PREMISE
 from tests.robustness.harness import ARGUMENTS, TOPICS, Program, rank_again
 from training.__main__ import main as training

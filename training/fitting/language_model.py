@@ -20,7 +20,7 @@ from torch.nn import functional
 from submission.errors import CheckpointError, abbreviate
 from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, CheckpointFormat, build_from_config
 from submission.inference.enricher_checkpoint import PROBE_TEXTS
-from submission.inference.probe import TOLERANCE
+from submission.inference.ranker_checkpoint import TOLERANCE
 from submission.models.enrichers.targer import TARGER
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID

@@ -22,7 +22,7 @@ from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_
 from submission.inference.pair_scoring import score_pairs
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
-from training.evaluation.correlation import group_rows_by_topic, mean_correlations
+from training.evaluation.similarity import group_rows_by_topic, mean_correlations
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.listwise_losses import ListwiseLoss
 from training.fitting.task import Task, dead_network_error, divergence_error

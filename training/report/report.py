@@ -18,8 +18,8 @@ import pandas as pd
 
 from submission.data.dataset import Dataset
 from submission.data.qrels import read_qrels
-from submission.data.ranking_order import Order
 from submission.data.runs import read_run
+from submission.data.trec_lines import Order
 from submission.errors import InputError
 from submission.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from submission.progress import track

@@ -23,7 +23,7 @@ from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, tag_set
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
 from training.data.word_vectors import VectorMethod
-from training.evaluation.tagging import MajorityTagger, component_metrics
+from training.evaluation.term_weighting import MajorityTagger, component_metrics
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, TRANSFERRED_LAYERS
 from training.fitting.learning_curve import LearningCurve

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.pair_scoring import score_documents
+from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from submission.inference.token_ids import TokenCache
 from submission.models.padding import pad
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM

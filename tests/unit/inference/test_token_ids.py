@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pandas as pd
 import pytest
 
-from submission.inference.token_ids import TokenCache
+from submission.inference.pair_scoring import TokenCache
 from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from submission.timing import Stopwatch

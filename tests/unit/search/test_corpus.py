@@ -11,7 +11,7 @@ from submission.data.dataset import Dataset
 from submission.errors import InputError
 from submission.search.corpus import Corpus
 from submission.search.inputs import build_topics
-from submission.search.query_execution import QueryInput
+from submission.search.searcher import QueryInput
 from tests.conftest import SAMPLE
 
 

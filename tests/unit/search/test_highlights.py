@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from submission.models.enricher import TokenAnnotation
-from submission.search.highlights import WEIGHT_LEVELS, Highlight, compute_highlights, locate_words
+from submission.search.snippets import WEIGHT_LEVELS, Highlight, compute_highlights, locate_words
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import SAMPLE, make_argument

@@ -5,11 +5,9 @@ from hypothesis import strategies as st
 
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import CheckpointError
-from submission.search.highlights import Highlight
-from submission.search.page import SiteSettings, render_error, render_home, render_results, split_segments
+from submission.search.page import PageParams, SiteSettings, render_error, render_home, render_results, split_segments
 from submission.search.results import Hit, SearchResults, SystemResults
-from submission.search.snippets import Snippet, Span
-from submission.search.url_params import PageParams
+from submission.search.snippets import Highlight, Snippet, Span
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from tests.conftest import ParsedPage
 

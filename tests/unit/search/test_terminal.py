@@ -12,10 +12,10 @@ from rich.console import Console
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import CheckpointError
 from submission.search.results import Hit, SearchResults, SystemResults
-from submission.search.sanitise import sanitise
 from submission.search.snippets import Snippet, Span, compile_term_pattern
 from submission.search.terminal import render
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
+from submission.text.normalisation import sanitise
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

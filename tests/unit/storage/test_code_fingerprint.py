@@ -219,7 +219,7 @@ DEPENDENCIES = {  # modules that cache results, with modules on which they depen
     },
     "training.studies.augmented_sbert.trial": {"training/fitting/frozen_layer_cache.py", "submission/text/normalisation.py"},
     "training.fusion.evaluation": {
-        "training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/z_scores.py",
+        "training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/quality.py",
     },
     "training.tuning.grid": {"training/evaluation/evaluate.py", "submission/retrieval/term_weighting.py"},
 }  # fmt: skip

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.inference.checkpoint_io import save_network
-from submission.inference.probe import PROBE_PAIRS, UNICODE_PROBE_PAIRS, run_probe
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
+from submission.inference.ranker_checkpoint import PROBE_PAIRS, RANKER_FORMAT, UNICODE_PROBE_PAIRS, load_checkpoint, run_probe
 from submission.paths import CHECKPOINT_DIR
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise, normalise_unicode, tokenise_premise, tokenise_query

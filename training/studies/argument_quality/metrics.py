@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from training.evaluation.correlation import correlations, group_rows_by_topic
+from training.evaluation.similarity import correlations, group_rows_by_topic
 from training.fitting.listwise import dense_ranks
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")

@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from training.evaluation.correlation import correlations, group_rows_by_topic
 from training.evaluation.plots import LengthPanel
 from training.evaluation.significance import bootstrap_intervals
+from training.evaluation.similarity import correlations, group_rows_by_topic
 from training.studies.argument_quality.metrics import CORRELATIONS, count_argument_words, evaluate_by_topic
 from training.studies.argument_quality.protocol import Cell, SettingRunner
-from training.studies.argument_quality.published import PUBLISHED
 from training.tuning import quality_grid
+
+
+class Correlations(NamedTuple):
+    """Published correlations."""
+
+    pearson: float
+    spearman: float
+    kendall: float
+
+
+PUBLISHED: dict[str, dict[str, Correlations]] = {
+    "ukp": {
+        "BERT, pointwise": Correlations(0.44, 0.56, 0.40),
+        "mse": Correlations(0.45, 0.68, 0.51),
+        "hinge": Correlations(0.44, 0.60, 0.46),
+        "logistic": Correlations(0.38, 0.59, 0.45),
+        "softmax": Correlations(0.40, 0.67, 0.51),
+        "list_mle": Correlations(0.36, 0.61, 0.45),
+        "approx_ndcg": Correlations(0.47, 0.59, 0.44),
+        "ensemble": Correlations(0.48, 0.68, 0.51),
+        "Potash et al. 2019": Correlations(0.48, 0.69, 0.52),
+    },
+    "ibm": {
+        "BERT, pointwise": Correlations(0.42, 0.41, 0.22),
+        "mse": Correlations(0.30, 0.29, 0.20),
+        "hinge": Correlations(0.31, 0.31, 0.21),
+        "logistic": Correlations(0.33, 0.34, 0.24),
+        "softmax": Correlations(0.34, 0.33, 0.23),
+        "list_mle": Correlations(0.32, 0.31, 0.21),
+        "approx_ndcg": Correlations(0.29, 0.32, 0.22),
+        "ensemble": Correlations(0.35, 0.34, 0.23),
+    },
+}
+
 
 # columns of the judged dimensions in Webis-ArgQuality-20
 QUALITY_DIMENSIONS = {"combined": "score", **{name: name for name in ("rhetorical", "logical", "dialectical")}}

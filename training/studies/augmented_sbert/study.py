@@ -17,8 +17,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.experiment import Experiment, run_experiment
-from training.studies.augmented_sbert.metrics import F1, SPEARMAN
-from training.studies.augmented_sbert.published import PUBLISHED, Published
+from training.studies.augmented_sbert.metrics import F1, PUBLISHED, SPEARMAN, Published
 from training.studies.augmented_sbert.trial import (
     ADAPTED,
     BASELINE,

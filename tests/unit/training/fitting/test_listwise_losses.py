@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from submission.errors import InputError
 from training.data.quality import COLUMNS, load_table, table_path
-from training.evaluation.correlation import mean_correlations
+from training.evaluation.similarity import mean_correlations
 from training.fitting.listwise import build_ranked_lists, dense_ranks, stratify
 from training.fitting.listwise_losses import LOSSES, MARGIN_MSE
 from training.tasks.quality import QualitySpec

@@ -20,7 +20,7 @@ from training.__main__ import main
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from training.studies.augmented_sbert import metrics, trial
-from training.studies.augmented_sbert.published import PUBLISHED
+from training.studies.augmented_sbert.metrics import PUBLISHED
 from training.studies.augmented_sbert.study import Cell, _summarise
 from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Result, Settings, Trial
 

@@ -23,7 +23,7 @@ from training.studies.argument_quality.metrics import (
     evaluate_by_topic,
     partial_spearman,
 )
-from training.studies.argument_quality.published import PUBLISHED
+from training.studies.argument_quality.table import PUBLISHED
 from training.tuning import quality_grid
 from training.tuning.quality_grid import GAIN_COLUMNS, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 from training.tuning.quality_grid import MEASURES as RERANKING_MEASURES

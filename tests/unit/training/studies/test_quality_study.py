@@ -20,9 +20,8 @@ from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import protocol
 from training.studies.argument_quality.metrics import MEASURES
 from training.studies.argument_quality.protocol import Setting
-from training.studies.argument_quality.published import PUBLISHED
 from training.studies.argument_quality.study import _cache_key
-from training.studies.argument_quality.table import _tabulate_measures
+from training.studies.argument_quality.table import PUBLISHED, _tabulate_measures
 from training.tasks.quality import QualitySpec
 from training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
 

@@ -14,7 +14,7 @@ from tests.unit.training.conftest import sentence
 from training.sbert import trainer as sbert_trainer
 from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
 from training.sbert.trainer import TrainingRun
-from training.studies.augmented_sbert.seed_optimisation import train_best_seed
+from training.studies.augmented_sbert.trial import train_best_seed
 
 SEEDS = [11, 12, 13, 14, 15]
 TEACHER = TrainingConfig("cross_entropy", 0.001, max_length=40, frozen_blocks=1, swap_pairs=True)

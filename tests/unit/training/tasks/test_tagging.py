@@ -14,7 +14,7 @@ from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import Vocabulary
 from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
-from training.evaluation.tagging import MajorityTagger, component_metrics
+from training.evaluation.term_weighting import MajorityTagger, component_metrics
 from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
