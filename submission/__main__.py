@@ -1,7 +1,5 @@
 """Rank Touché topics over the args.me corpus and write TREC runs."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from submission.signals import install_handlers
 
@@ -36,7 +34,8 @@ def _build_parser() -> argparse.ArgumentParser:
 
 def _add_rank(commands: cli.Commands) -> None:
     parser = commands.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
-    parser.epilog = f"other subcommands: check, explain, search, systems; {parser.epilog}"  # run.sh --help shows the help of this subcommand
+    # run.sh --help shows the help of this subcommand
+    parser.epilog = f"other subcommands: check, explain, search, systems; {parser.epilog}"
     cli.add_options(parser, "input_dir", "input_run", "order")
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"

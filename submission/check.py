@@ -1,7 +1,5 @@
 """Validate an input directory, checkpoints and run files, and report all errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -6,8 +6,6 @@ Prints the running interpreter if it has all requirements (as in the container),
 created or completed with the versions in requirements.lock. Messages go to stderr.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

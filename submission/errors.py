@@ -1,7 +1,5 @@
 """Exceptions with exit codes, and helpers for messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rapidfuzz import process

@@ -1,7 +1,5 @@
 """Explain a document's score: contributions that sum to it, and the terms behind them."""
 
-from __future__ import annotations
-
 import re
 
 from submission.errors import UsageError, abbreviate

@@ -1,7 +1,5 @@
 """Paths of the project's own files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 PACKAGE_DIR = Path(__file__).parent

@@ -1,7 +1,5 @@
 """Progress and logging on stderr: a bar on a terminal, else log messages at intervals."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -1,7 +1,5 @@
 """Rank documents for all topics and write one TREC run per system."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ rank   int64, from 1 per topic; defines the order of documents, including those 
 score  float64, non-increasing per topic
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 
@@ -46,7 +44,7 @@ def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docn
     """Validate the rankings of a stage; `unknown_docnos` are docnos in the rankings that are not in the input.
 
     Raises:
-        ValueError: If columns, topic order or ranks are invalid, a topic or document is unknown, a topic has duplicate documents,
+        ValueError: If columns, topic order or ranks are invalid, a topic or document is unknown, a document is repeated,
             or scores are not finite or increase.
     """
     if rankings.columns.tolist() != COLUMNS:

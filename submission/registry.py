@@ -1,7 +1,5 @@
 """Find classes by module name in packages that define one class per module."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from importlib import import_module

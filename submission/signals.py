@@ -1,7 +1,5 @@
 """Handle SIGINT and SIGTERM; imports only light modules."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

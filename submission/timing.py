@@ -1,7 +1,5 @@
 """Measure the duration of stages, and pause garbage collection."""
 
-from __future__ import annotations
-
 import gc
 import time
 from collections.abc import Iterator

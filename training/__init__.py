@@ -1,3 +1,1 @@
 """Train checkpoints and evaluate runs offline; not part of the container image."""
-
-from __future__ import annotations

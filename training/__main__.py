@@ -1,7 +1,5 @@
 """Train, tune and evaluate checkpoints. Tables go to stdout, logs to stderr."""
 
-from __future__ import annotations
-
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from submission.signals import install_handlers
 

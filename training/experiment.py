@@ -1,7 +1,5 @@
 """Run the cells of an experiment in parallel, cache each result and resume after interruption."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Average measures that are undefined on some topics and format them for tables and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Run tasks in worker processes with one thread each, which is faster than one process with many threads."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence

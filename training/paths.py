@@ -1,7 +1,5 @@
 """Paths below training/."""
 
-from __future__ import annotations
-
 from submission.paths import PROJECT_DIR
 
 TRAINING = PROJECT_DIR / "training"

@@ -1,7 +1,5 @@
 """Create matplotlib figures and render them as reproducible PNGs."""
 
-from __future__ import annotations
-
 import io
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -1,7 +1,5 @@
 """Read Touché's format: topics in XML, and the args.me corpus in JSON or JSON Lines."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter

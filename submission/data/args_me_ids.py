@@ -1,7 +1,5 @@
 """Verify the ids of args.me 2020-04-01, whose part after -A is a hash of premise and conclusion."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -4,8 +4,6 @@
 {"id": …, "conclusion": …, "argument": …}  as in the Hugging Face copy, with the text of the only premise
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -198,7 +196,7 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the position of the argument with an issue (from 1; 0: outside arguments), its location, and the path inside it."""
+    """Return the number of the argument with an issue (0: outside arguments), its location, and the path inside it."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)

@@ -3,8 +3,6 @@
 Stored in the cache directory on first use: origins.sqlite with the table origins(docno, stance, portal)
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path

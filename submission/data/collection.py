@@ -1,7 +1,5 @@
 """Select the collection: the documents with sufficiently long premises, the only ones that systems retrieve."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 
@@ -16,7 +14,7 @@ MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter texts are not arguments (En
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all documents, unless all are empty)."""
+    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty)."""
     word_counts = count_words(documents["premise"], min_words)
     empty_count, short_count = (word_counts == 0).sum(), ((word_counts > 0) & (word_counts < min_words)).sum()
     log_collection_size(len(word_counts), int(empty_count), int(short_count), min_words)

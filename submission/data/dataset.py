@@ -1,7 +1,5 @@
 """Datasets: topics, documents and an optional supplied ranking of an input directory, read on first use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path

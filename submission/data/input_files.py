@@ -1,7 +1,5 @@
 """Find and read input files; every failure raises an InputError that names the file."""
 
-from __future__ import annotations
-
 import gzip
 import mmap
 import os

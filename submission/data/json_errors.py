@@ -1,7 +1,5 @@
 """Locate errors in malformed JSON: path, line and column."""
 
-from __future__ import annotations
-
 import json
 import mmap
 import re

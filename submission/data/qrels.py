@@ -1,7 +1,5 @@
 """Read TREC qrels: `topic 0 docno grade`."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Set
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Validate TREC run files: errors for which TIRA rejects a run, and stricter checks."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence

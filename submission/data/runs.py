@@ -1,7 +1,5 @@
 """Read TREC runs: `qid Q0 docno rank score tag`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan

@@ -1,7 +1,5 @@
 """Write and query SQLite files in the cache directory."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

@@ -1,7 +1,5 @@
 """Sort and validate supplied rankings (runs and rerank.jsonl), and match their ids to those of the input."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Callable, Collection

@@ -8,8 +8,6 @@ All files may be gzipped; `tirex_records` lists further field names. Rank and sc
 and conclusion and is used for both.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Parse the records of TIREx files, whose field names vary (TIRA's client, ir_datasets)."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Read topics from XML as `qid query`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Read TREC files: whitespace-separated fields; comments start with #. Orders of documents in runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from math import inf

@@ -1,7 +1,5 @@
 """Recognise unsupported corpus formats and suggest how to convert them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

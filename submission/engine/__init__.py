@@ -1,3 +1,1 @@
 """Execution in this process or on a Ray cluster."""
-
-from __future__ import annotations

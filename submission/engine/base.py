@@ -1,7 +1,5 @@
 """Interface of engines, the local engine, and their selection."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar

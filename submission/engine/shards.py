@@ -1,7 +1,5 @@
 """Computation in shards, each cached in a file, so that an interrupted execution can resume."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,3 +1,1 @@
 """Fusion of rankings: regression, linear fusion and quality re-ranking."""
-
-from __future__ import annotations

@@ -3,8 +3,6 @@
 Checkpoint files: config.json (`LinearFusion`), metrics.json, provenance.json (hashes), README.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property

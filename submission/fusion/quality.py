@@ -3,8 +3,6 @@
 Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance.json (hashes), README.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import cached_property
 from typing import Annotated

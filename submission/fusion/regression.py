@@ -3,8 +3,6 @@
 Checkpoint files: config.json (`RegressionEnsemble`), metrics.json, provenance.json (hashes), README.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass

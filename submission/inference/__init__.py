@@ -1,3 +1,1 @@
 """Inference: checkpoints, batching, devices and precision."""
-
-from __future__ import annotations

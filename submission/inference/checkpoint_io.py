@@ -9,8 +9,6 @@ provenance.json     training data and settings; hashes of the files above
 README.md           model card
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Mapping

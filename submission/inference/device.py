@@ -3,8 +3,6 @@
 Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes are always float32.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

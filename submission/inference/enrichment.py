@@ -3,8 +3,6 @@
 part-*.msgpack  word frequencies of a shard's documents, in order
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pretrained BERT encoders, loaded from local folders in Hugging Face format without downloads."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

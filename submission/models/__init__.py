@@ -1,3 +1,1 @@
 """Networks and their shared layers."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Configuration of BERT encoders, in its own module because importing transformers takes seconds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -9,8 +9,6 @@ T[to, from] is Σ_t e_t[y_t] + T[y_t, y_{t-1}], with y_0 the start; there is no 
 Shapes: B sequences, L tokens, S states. A sequence has at least one token; masked positions contribute nothing.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Interface of enrichers: networks that label or weight the tokens of passages."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path

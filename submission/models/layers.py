@@ -3,8 +3,6 @@
 Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Base class of networks that are stored in checkpoints, and interface of their tokenisers."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Protocol
 
 import torch

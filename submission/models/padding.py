@@ -1,7 +1,5 @@
 """Padding of token ids to rectangular arrays and tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

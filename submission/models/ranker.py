@@ -1,7 +1,5 @@
 """Base classes of rankers: networks that score query-document pairs of token ids."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,3 +1,1 @@
 """Output: TREC runs, their directory and ir-metadata. Raises OutputError if a file cannot be written."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data of the runs."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

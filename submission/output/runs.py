@@ -3,8 +3,6 @@
 Lines have the format `qid Q0 docno rank score tag`; scores strictly decrease, so that all evaluators use the same order.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,3 +1,1 @@
 """First-stage retrieval: lexical, dense and latent indexes."""
-
-from __future__ import annotations

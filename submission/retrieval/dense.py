@@ -3,8 +3,6 @@
 vectors.npy  (texts, dimensions) float16: unit vectors, rounded
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

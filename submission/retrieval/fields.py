@@ -1,7 +1,5 @@
 """Selection of the texts of arguments to index or enrich."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pandas as pd

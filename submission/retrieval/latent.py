@@ -4,8 +4,6 @@ Zamani et al. 2018, section 3.4; Entezari 2020, eq. 3.22. Rows are latent terms,
 collection, values are float32.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence

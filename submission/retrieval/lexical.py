@@ -3,8 +3,6 @@
 A query maps distinct terms to weights. An unexpanded query weights each term by its count, divided by the largest count.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence

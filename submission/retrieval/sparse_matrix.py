@@ -5,8 +5,6 @@ indices.npy  (entries,) int32: column indices, ascending within a row
 data.npy     (entries,): values
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from functools import reduce

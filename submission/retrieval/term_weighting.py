@@ -4,8 +4,6 @@ tf: term frequency; dl: document length; N: number of documents; df: document fr
 length. Hollatz 2022, section 2.5; Terrier 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Raises InputError for unreadable documents, OutputError for an unwritable cache 
 cannot be loaded, and UsageError for invalid arguments.
 """
 
-from __future__ import annotations
-
 from submission.search.api import load_system as load_system
 
 open_system = load_system  # deprecated; removed in the next release

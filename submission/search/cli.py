@@ -1,7 +1,5 @@
 """The subcommand `search`: a single query, a prompt, or a web page."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator, Sequence

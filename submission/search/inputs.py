@@ -1,7 +1,5 @@
 """Validation of the arguments and queries that are passed from Python, a terminal or the web page."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Search results and their serialisation as JSON."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any

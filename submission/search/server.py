@@ -1,7 +1,5 @@
 """Web server for the search page, on the loopback interface only."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Sequence
@@ -66,9 +64,7 @@ class SearchServer(ThreadingHTTPServer):
         """Return the status and the page for the query string of a URL."""
         params = self.default_params
         try:
-            params = replace(
-                params, query=page.parse_query_text(query)
-            )  # so that the form of an error page contains the query
+            params = replace(params, query=page.parse_query_text(query))  # so that the form of an error page contains the query
             params = page.parse(query, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)

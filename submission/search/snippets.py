@@ -1,7 +1,5 @@
 """Snippet extraction and highlighting of a document's words."""
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect_left

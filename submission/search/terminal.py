@@ -1,7 +1,5 @@
 """Rendering of results for a terminal; several systems are shown side by side if it is wide enough."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -2,5 +2,3 @@
 
 Functions that write raise OutputError if writing fails; the previous content remains.
 """
-
-from __future__ import annotations

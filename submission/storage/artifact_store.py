@@ -1,7 +1,5 @@
 """Store files that are built once, and rebuilt if their inputs change or they are damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import logging
@@ -51,7 +49,7 @@ class Manifest(msgspec.Struct):
 class ArtifactStore:
     """Directory of built files with a manifest; a file without an entry counts as missing.
 
-    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal, which is periodically merged into the manifest.
+    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal; it is merged into the manifest later.
     """
 
     def __init__(

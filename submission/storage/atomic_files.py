@@ -1,7 +1,5 @@
 """Write files atomically: temporary name, fsync, rename."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import hashlib

@@ -3,8 +3,6 @@
 Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Mapping

@@ -6,8 +6,6 @@ comments, help texts and the messages of errors and logs are excluded, so that e
 is first assigned to a variable.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import sys

@@ -1,7 +1,5 @@
 """Hash files and combine hashes."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path

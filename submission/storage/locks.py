@@ -1,7 +1,5 @@
 """Lock directories against concurrent processes."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

@@ -2,5 +2,3 @@
 
 Loading a checkpoint may raise CheckpointError, reading documents InputError, and caching results OutputError.
 """
-
-from __future__ import annotations

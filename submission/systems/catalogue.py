@@ -1,7 +1,5 @@
 """Catalogue of retrieval systems; to add a system, add entries to `STAGES` and `DESCRIPTIONS`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Store of loaded checkpoints, and an in-memory cache of results and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """Cluster score (Kurland and Lee 2004): the mean retrieval score of a debate's top-ranked arguments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

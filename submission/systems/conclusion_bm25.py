@@ -1,7 +1,5 @@
 """BM25 retrieval over conclusions that returns all their premises: the candidate set of the neural re-rankers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dense retrieval of conclusions or premises with a bi-encoder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Enrichment of documents: index terms that an enricher assigns to them, in place of their words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Regression ensemble: linear regression over the scores of several stages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

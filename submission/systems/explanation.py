@@ -1,7 +1,5 @@
 """Explanation of a document's score as a sum of contributions."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Base class of stages that fuse several rankings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass

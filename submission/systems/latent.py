@@ -1,7 +1,5 @@
 """Retrieval by sparse latent terms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pandas as pd

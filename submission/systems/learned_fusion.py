@@ -1,7 +1,5 @@
 """Learned fusion: a weighted sum of member scores and document length over the members' pooled candidates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scoring of topic-premise pairs with a network, and re-ranking by these scores."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Re-ranking of a stage's top documents by relevance and argument quality."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

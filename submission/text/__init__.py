@@ -2,5 +2,3 @@
 
 Functions that load raise OSError if a file is unreadable, and ValueError if it is malformed.
 """
-
-from __future__ import annotations

@@ -1,10 +1,8 @@
 """Convert texts to index terms.
 
-Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes and stop words, and optionally
-stemmed.
+Unicode is normalised first. Terms are lower-cased runs of letters and digits, without apostrophes and stop words, and
+optionally stemmed.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Normalise Unicode, conclusions, queries and premises (Entezari 2020, section 3.2)."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable
@@ -150,7 +148,7 @@ def combining_characters() -> str:
 
 
 def normalise_unicode(text: str) -> str:
-    """Return a text in NFC (composed characters), without invisible characters and with full-width characters converted to ASCII."""
+    """Return a text in NFC, without invisible characters and with full-width characters converted to ASCII."""
     return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TRANSLATION))
 
 

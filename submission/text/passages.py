@@ -1,6 +1,4 @@
-"""Split texts into passages of whole sentences and encode them as word pieces (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
-
-from __future__ import annotations
+"""Split texts into passages of whole sentences, as word pieces (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
 
 import re
 from collections.abc import Iterator

@@ -114,7 +114,8 @@ def compare_with_measurements(results: Results) -> str:
     return (
         f"{shards} shards of BERT's pairs on two one-thread workers: simulated {bert.seconds:.1f} s, "
         f"measured {median(throughput['ours']):.1f} s. "
-        f"{MANY_SHARDS:,} empty shards, from the cost of {FEW_SHARDS:,}: simulated {empty.seconds:.0f} s, measured {many * MANY_SHARDS:.0f} s."
+        f"{MANY_SHARDS:,} empty shards, from the cost of {FEW_SHARDS:,}: simulated {empty.seconds:.0f} s, "
+        f"measured {many * MANY_SHARDS:.0f} s."
     )
 
 

@@ -24,7 +24,8 @@ TOO_SMALL = {"too few lines", "too few topics"}  # issue categories of small run
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
 ARGUMENTS = [
-    make_argument("a1"), make_argument("a2", "Golf is a sport"), make_argument("a3", "Taxes should rise"), make_argument("a4", "Zoos!"),
+    make_argument("a1"), make_argument("a2", "Golf is a sport"),
+    make_argument("a3", "Taxes should rise"), make_argument("a4", "Zoos!"),
     make_argument("a5", "Dogs make good pets"),
 ]  # fmt: skip
 

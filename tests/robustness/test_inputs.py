@@ -147,7 +147,9 @@ VALID: dict[str, Damage] = {  # unusual but valid
     "corpus in gzip": corpus(COMPRESSED, "args-me.json.gz"),
     "one conclusion": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2")]})),
     "two conclusions": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2", "golf")]})),
-    "two conclusions that share a word": corpus(json.dumps({"arguments": [make_argument("a1"), make_argument("a2", "zoos are fun")]})),
+    "two conclusions that share a word": corpus(
+        json.dumps({"arguments": [make_argument("a1"), make_argument("a2", "zoos are fun")]})
+    ),
     "a word in half of the conclusions": corpus(
         json.dumps({"arguments": [make_argument(f"a{n}", text) for n, text in enumerate(("zoos", "zoos b", "golf", "golf b"))]})
     ),

@@ -1,7 +1,5 @@
 """Render the READMEs (cards) of checkpoints from templates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -2,5 +2,3 @@
 
 Handlers import heavy libraries (torch, gensim, matplotlib) themselves to keep --help fast.
 """
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Evaluate, compare and report runs."""
 
-from __future__ import annotations
-
 import argparse
 
 from submission import cli

@@ -1,7 +1,5 @@
 """Train networks from recipes and reproduce checkpoints."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from contextlib import nullcontext

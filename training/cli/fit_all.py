@@ -1,7 +1,5 @@
 """Train all recipes, each in its own `fit` process: one per GPU, or sequentially on the CPU."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

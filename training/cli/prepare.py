@@ -1,7 +1,5 @@
 """Build training data in a working directory."""
 
-from __future__ import annotations
-
 import argparse
 
 from submission.cli import Commands, Handler, add_options, add_path, integer_between

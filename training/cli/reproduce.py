@@ -1,7 +1,5 @@
 """Retrain a checkpoint from its data and recipe and compare its metrics with the stored ones."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Mapping

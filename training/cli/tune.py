@@ -1,7 +1,5 @@
 """Tune parameters on judged topics."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -4,5 +4,3 @@ Functions that read raise InputError if files are missing, damaged or unsuitable
 directory is not writable. Complete files are skipped; those prepared from other input raise OutputError unless `overwrite` is
 true, which replaces them.
 """
-
-from __future__ import annotations

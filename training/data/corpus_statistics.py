@@ -1,7 +1,5 @@
 """Compute corpus statistics as in Entezari 2020 (figures 3.1, 3.2, 4.1)."""
 
-from __future__ import annotations
-
 import json
 import logging
 from functools import partial

@@ -1,7 +1,5 @@
 """Read topics and debate titles from the contexts of args.me arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The premises of a conclusion are positives. Negatives are premises of the least 
 premises of other conclusions retrieved for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -29,7 +27,8 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
     """Select negatives for every argument, least similar conclusions first.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
-    are sampled without replacement; those whose normalised conclusions have the lowest Levenshtein ratio are assigned round-robin.
+    are sampled without replacement; those with the lowest Levenshtein ratio of normalised conclusions are
+    assigned round-robin.
 
     Args:
         arguments: One split, sorted by `normalised_conclusion`.

@@ -1,7 +1,5 @@
 """Score documents for debate titles with a teacher system."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Convert int8 ONNX encoders from a pinned package to Hugging Face folders."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

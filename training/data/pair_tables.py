@@ -1,7 +1,5 @@
 """Load prepared pairs as token ids for training and validation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Prepare the tables of training and validation pairs from the args.me corpus."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Prepare published argument-quality data sets as tables of one format."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Derive independent random generators from one seed."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Split arguments into training and validation by the protocol of Entezari 2020 (3.3, 4.2)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,7 +1,5 @@
 """Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, 3.2)."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import Counter

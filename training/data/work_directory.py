@@ -1,7 +1,5 @@
 """Lock a working directory, locate the prepared data in it and read its tables and manifests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,3 +1,1 @@
 """Evaluate runs and predictions: measures, significance tests, overlaps, tables and plots."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Evaluate runs per topic: Touché's nDCG@5, and trectools' measures on condensed lists and on all documents."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Assign topics to cross-validation folds, and split names into train, dev and test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

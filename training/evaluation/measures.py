@@ -1,7 +1,5 @@
 """Compute measures per topic: Touché's nDCG@5, and trectools' measures with workarounds for its defects."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Check which topics and documents of a run are judged."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass

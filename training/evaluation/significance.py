@@ -1,7 +1,5 @@
 """Paired significance tests with Holm correction, and bootstrap intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compare rankings of systems, and correlate scores with argument quality."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from itertools import combinations, combinations_with_replacement

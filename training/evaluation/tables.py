@@ -1,7 +1,5 @@
 """Tabulate evaluation results: means with intervals, significance tests and per-topic values, as text and CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from io import StringIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measure predicted term weights and token tags."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,3 +1,1 @@
 """Train a network of any task: recipe, training loop, state, checkpoint."""
-
-from __future__ import annotations

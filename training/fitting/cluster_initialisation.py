@@ -1,7 +1,5 @@
 """Initialise a sparse network so that its latent terms are clusters of word vectors."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """Compute the gradients of a batch in one process or, under torchrun, in several."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext

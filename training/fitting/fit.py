@@ -1,7 +1,5 @@
 """Train a network from a recipe and write its checkpoint; runs can be stopped and resumed."""
 
-from __future__ import annotations
-
 import json
 import logging
 import platform

@@ -1,7 +1,5 @@
 """Cache the outputs of the frozen layers that several networks share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Build a recipe's network, initialised from word vectors or a pretrained encoder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plot learning curves: loss, validation metrics, sparsity (Entezari 2020, figures 4.2-4.9)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from training.plotting import new_figure, to_png

@@ -5,8 +5,6 @@ Rank with BERT for Argument Quality Evaluation. FLAIRS 2022. They split a topic 
 which leaves a remainder unstratified. Here the stride is the number of lists, so all lists are stratified.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

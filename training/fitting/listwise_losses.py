@@ -8,8 +8,6 @@ Favreau, Zouaq, Bhatnagar: Learning to Rank with BERT for Argument Quality Evalu
 Shapes: B lists of up to n items. Labels (B, n): higher is better; -1 is padding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Train a network: the schedule, the state from which a stopped run resumes, and the loop over steps."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Validate rankers on 5 positives and 100 negatives per query, or on all premises (Entezari 2020, 3.3 and 4.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

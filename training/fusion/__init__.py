@@ -1,3 +1,1 @@
 """Fit and evaluate fusions: learned fusion on judgments, ensemble regression on validation pairs."""
-
-from __future__ import annotations

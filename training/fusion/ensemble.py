@@ -1,7 +1,5 @@
 """Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020, sections 3.6, 4.5)."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Evaluate a learned fusion and its variants by cross-validation."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Label pooled documents and build training sets for learners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Fit a learned fusion to judgments and evaluate it by cross-validation."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path

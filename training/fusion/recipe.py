@@ -1,7 +1,5 @@
 """Read a learned fusion's recipe from TOML."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path

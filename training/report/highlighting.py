@@ -1,7 +1,5 @@
 """Highlight the terms of a document by frequency, or its claims and premises."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

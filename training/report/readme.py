@@ -1,7 +1,5 @@
 """Update the generated README sections from the catalogue, result tables and checkpoint metrics."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Write a self-contained HTML report on the runs of a directory."""
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

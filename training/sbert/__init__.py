@@ -3,5 +3,3 @@
 Functions raise InputError if `prepare pairs` has not been run, CheckpointError if an encoder is missing, and OutputError if a
 file cannot be written.
 """
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Build, score and serialise teachers (cross-encoders) and students (bi-encoders)."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Texts are preprocessed as for the ranker: conclusions truncated to the query length in word pieces, premises without URLs.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

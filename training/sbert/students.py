@@ -1,7 +1,5 @@
 """Train and compare Augmented SBERT students (Thakur et al. 2021) on gold, silver or gold+silver pairs of args.me."""
 
-from __future__ import annotations
-
 import logging
 import time
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Train, stop and resume networks with sentence-transformers' trainers."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

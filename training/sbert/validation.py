@@ -1,7 +1,5 @@
 """Validate a network on the validation conclusions: retrieval over all premises, and MAP over each one's candidates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

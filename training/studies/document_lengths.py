@@ -1,7 +1,5 @@
 """Compare document lengths, before and after reduction by taggers, with those of Hollatz 2022, 4.1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

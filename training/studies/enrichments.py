@@ -1,7 +1,5 @@
 """Compare document enrichments with unenriched documents under identical retrieval models, cross-validated over topics."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Training tasks, one module per task, named like the task's table in a recipe."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path

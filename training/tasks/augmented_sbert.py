@@ -1,7 +1,5 @@
 """Validate an Augmented SBERT student, which training/sbert trains."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 

@@ -4,8 +4,6 @@ In-batch negatives: Karpukhin et al. 2020 (DPR, 3.2). Weak labels: Zamani et al.
 selects the checkpoint.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Distil another system's scores, list by list; Spearman on held-out titles selects the checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Pre-train a tagger's layers as a bidirectional language model on the corpus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

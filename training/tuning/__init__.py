@@ -1,3 +1,1 @@
 """Tune parameters on judged topics."""
-
-from __future__ import annotations

@@ -1,7 +1,5 @@
 """Tune a lexical system on a parameter grid over judged topics, with cross-validation."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import tomllib
@@ -244,6 +242,6 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the point with the highest mean of the first measure in (points, topics, 2); the second breaks ties, then order."""
+    """Return the point with the highest mean of the first measure (points, topics, 2); the second, then order, breaks ties."""
     means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

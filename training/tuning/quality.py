@@ -4,8 +4,6 @@ The loss in relevance is measured on the relevance judgments and on Webis-ArgQua
 Questions that occur in both are in the same fold.
 """
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from typing import Any

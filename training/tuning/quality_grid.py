@@ -3,8 +3,6 @@
 Webis-ArgQuality-20 judges relevance and quality of all its texts. Depth and weight are selected by cross-validation.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Enrichers, one network per module."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from submission.models.enricher import Enricher

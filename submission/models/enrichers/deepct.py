@@ -4,8 +4,6 @@ Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIG
 Retrieval. Halle 2022, section 3.2.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

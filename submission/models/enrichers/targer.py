@@ -7,8 +7,6 @@ Shapes: B passages, L tokens, W distinct tokens, E and F dimensions of word and 
 dimension, H units per direction, S CRF states, 20 characters per token (CHARACTERS_PER_TOKEN).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

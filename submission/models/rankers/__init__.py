@@ -1,7 +1,5 @@
 """Rankers, one network per module."""
 
-from __future__ import annotations
-
 from submission.models.ranker import Ranker
 from submission.registry import find_class, module_names
 

@@ -4,8 +4,6 @@ MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020,
 (11 · L + E):5:1. ReLU as in the authors' code.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import log
 

@@ -5,8 +5,6 @@ layer over 11 · L + E features as in the authors' code (Entezari's table 4.1: l
 because one optimiser step could change the exact-match kernel's width of 0.001 by as much.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -4,8 +4,6 @@ Dai, Xiong, Callan, Liu: Convolutional Neural Networks for Soft-Matching N-Grams
 3.4.3.2 and table 4.1: 128 channels, windows of 1, 2 and 3 words, 21 kernels, one linear layer 189:1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Guo, Fan, Ai, Croft: A Deep Relevance Matching Model for Ad-hoc Retrieval. CIKM 
 bins of log counts, layers 1024:256:5:1 with tanh, softmax gates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import log

@@ -8,8 +8,6 @@ its low validation scores. `interaction` adds joint features (InferSent: Conneau
 Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

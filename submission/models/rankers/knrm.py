@@ -4,8 +4,6 @@ Xiong, Dai, Callan, Liu, Power: End-to-End Neural Ad-hoc Ranking with Kernel Poo
 table 4.1: 21 kernels, one linear layer, no idf.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Network
 Gurevych: Augmented SBERT. NAACL 2021.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

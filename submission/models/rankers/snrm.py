@@ -4,8 +4,6 @@ Zamani, Dehghani, Croft, Learned-Miller, Kamps: From Neural Re-Ranking to Neural
 Inverted Indexing. CIKM 2018. Entezari 2020, 3.4.5, 4.2.8 and table 4.1: 5-grams, no hidden layer. No bias.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise

@@ -4,8 +4,6 @@ Han, Wang, Bendersky, Najork: Learning-to-Rank with BERT in TF-Ranking. arXiv 20
 with BERT for Argument Quality Evaluation. FLAIRS 2022.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

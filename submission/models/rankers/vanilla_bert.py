@@ -4,8 +4,6 @@ MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.1. Entezari 2020,
 4.1), one linear layer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import nn

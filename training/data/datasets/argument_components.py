@@ -7,8 +7,6 @@ Persuasive essays: Stab and Gurevych, Parsing Argumentation Structures in Persua
 Web discourse: Habernal and Gurevych, Argumentation Mining in User-Generated Web Discourse, Computational Linguistics 2017.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Read published CSV, TSV and text files; report errors by file and line."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from io import StringIO

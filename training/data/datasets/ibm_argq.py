@@ -4,8 +4,6 @@ One file per list, `<statement>-(PRO).tsv` or `-(CON).tsv`. Column `rank`: fract
 argument; higher is better.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Read the labelled sentence pairs of BWS and MRPC and split them as Thakur et al. (2021, section 4.1) do."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 One file per list, `<debate>_<stance>.csv`. Column `rank`: PageRank over lost comparisons; lower is more convincing.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

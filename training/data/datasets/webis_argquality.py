@@ -4,8 +4,6 @@
 topics, so it is used for testing only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from pathlib import Path
 

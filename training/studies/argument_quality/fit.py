@@ -1,7 +1,5 @@
 """Train and select a network in memory, for evaluations with many folds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Evaluate scores of ranked arguments: correlations, partial correlation given length, nDCG (linear and exponential gains)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata

@@ -5,8 +5,6 @@ replicate the published split as ukp_32_folds. The 16- and 32-fold settings use 
 others use the recipe's loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

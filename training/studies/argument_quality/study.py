@@ -1,7 +1,5 @@
 """Train, cache and evaluate the networks of all settings, with baselines."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

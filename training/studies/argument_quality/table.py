@@ -1,7 +1,5 @@
 """Tabulate the study's results with the published ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

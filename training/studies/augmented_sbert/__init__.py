@@ -1,3 +1,1 @@
 """Reproduce Augmented SBERT (Thakur et al. 2021) on its data sets."""
-
-from __future__ import annotations

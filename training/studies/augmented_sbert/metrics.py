@@ -1,7 +1,5 @@
 """Compute Spearman's correlation or F1 (percent); F1's threshold is tuned on dev."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reproduce the table of Thakur et al. (2021): every network of every task, with the published results."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
