@@ -78,8 +78,8 @@ ALLOWED: dict[str, set[str]] = {
         "training/data/datasets", "training/evaluation", "training/fitting", "training/sbert",
     },
     "training/studies": {
-        "submission", "submission/inference", "submission/retrieval", "submission/systems", "training",
-        "training/evaluation", "training/fitting", "training/sbert", "training/tuning",
+        "submission", "submission/inference", "submission/retrieval", "submission/systems",
+        "training/evaluation", "training/tuning",
     },
     "training/report": {
         "submission", "submission/data", "submission/models", "submission/output", "submission/storage",
@@ -94,7 +94,7 @@ ALLOWED: dict[str, set[str]] = {
     "training's commands": {
         "submission", "submission's commands", "submission/data", "submission/inference", "submission/models",
         "submission/storage", "submission/systems", "training", "training/data",
-        "training/evaluation", "training/fitting", "training/fusion", "training/report", "training/studies",
+        "training/evaluation", "training/fitting", "training/fusion", "training/report", "training/sbert", "training/studies",
         "training/studies/argument_quality", "training/studies/augmented_sbert", "training/tasks", "training/tuning",
     },
 }  # fmt: skip
