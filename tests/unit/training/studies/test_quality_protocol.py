@@ -53,7 +53,7 @@ def test_split_folds_depends_on_the_seed_and_rejects_few_names() -> None:
     assert split_folds(names, 4, 3, 0) != split_folds(names, 4, 3, 1)
     assert len({fold.dev for fold in split_folds(names, 4, 3, 0)}) == 4
     for n_names, n_folds, dev in ((3, 4, 0), (8, 4, 6), (3, 1, 3)):
-        with pytest.raises(ValueError, match=f"{n_names} names: too few for {n_folds} folds with {dev} for dev"):
+        with pytest.raises(ValueError, match=f"{n_names} names: too few for {n_folds} folds with {dev} dev names each"):
             split_folds(names[:n_names], n_folds, dev, 0)
 
 
