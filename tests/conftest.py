@@ -1,4 +1,4 @@
-"""Fixtures and helpers of all tests: small inputs, untrained networks and checkpoints."""
+"""Fixtures and helpers for all tests: small inputs, untrained networks and checkpoints."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
 
-# Number of examples per property test; EXAMPLES=2000 runs a deeper search with random seeds.
+# Number of examples per property test; EXAMPLES=2000 searches more thoroughly, with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
 settings.register_profile(
     "tests", max_examples=int(HYPOTHESIS_EXAMPLES or 20), derandomize=not HYPOTHESIS_EXAMPLES, deadline=None, database=None,
@@ -72,7 +72,7 @@ SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL_DATA = ROOT.parent / "shared" / "data"
 
 SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")  # words of the sample's topics
-# Tiny network sizes, for speed.
+# Tiny networks, for speed.
 TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 TINY_CONFIGS: dict[str, dict[str, object]] = {
     "gru": {"hidden": 6},
@@ -90,7 +90,7 @@ learning_rate = 0.01
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move files with slow tests to the front, to balance the load of pytest-xdist's workers."""
+    """Run files with slow tests first, to balance the load of pytest-xdist's workers."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
@@ -180,7 +180,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
         name: Name of the checkpoint.
         seed: Random seed of the weights.
         ranker_name: Name of the ranker, `name` by default.
-        **fields: Further fields of the ranker's Config.
+        **fields: Other fields of the ranker's Config.
     """
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
@@ -203,7 +203,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a corpus from which relevance can be learned: a premise repeats its conclusion's words among filler words.
+    """Create a corpus from which relevance can be learned: each premise has its conclusion's words among filler words.
 
     25 conclusions have 5 premises (validation) and 75 have 6 (training). Conclusions are drawn from 50 words.
     """
@@ -220,7 +220,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def prepared_work_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare training pairs and 20-dimensional word vectors from `corpus`."""
+    """Prepare a working directory with training pairs and 20-dimensional word vectors from `corpus`."""
     work = tmp_path_factory.mktemp("training") / "work"
     assert run_training(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work)]) == 0
     assert run_training(["prepare", "vectors", "--work-dir", str(work), "--dimensions", "20", "--minimum-frequency", "2"]) == 0
@@ -374,7 +374,7 @@ def copy_with_topics(corpus: Path, directory: Path) -> Path:
 
 @pytest.fixture
 def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
-    """Return a function that runs `rank` with all checkpoints and returns the exit code."""
+    """Return a function that runs the `rank` command with the checkpoints of all systems and returns the exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
         paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints_copy)]
@@ -384,13 +384,13 @@ def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -
 
 
 def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
-    """Return a function that looks up documents by docno, in the order of its argument."""
+    """Return a function that looks up documents by docno and returns them in the order requested."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    """Map relative paths to contents of all files in a directory except ir-metadata.yml, which has timestamps."""
+    """Map the relative path of each file in a directory, except ir-metadata.yml with its timestamps, to its content."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
@@ -410,14 +410,14 @@ def update_hash(directory: Path, name: str) -> None:
 
 
 def load_documents(directory: Path) -> pd.DataFrame:
-    """Load the documents of a directory; raise the first fault as an error."""
+    """Load the documents of a directory, and raise an error on the first fault."""
     documents, faults = read_arguments(find_corpus_files(directory))
     raise_first(faults)
     return documents
 
 
 def load_topics(files: list[Path]) -> pd.DataFrame:
-    """Load the topics of files; raise the first fault as an error."""
+    """Load the topics of files, and raise an error on the first fault."""
     topics, faults = read_topics(files)
     raise_first(faults)
     return topics

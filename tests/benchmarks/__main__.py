@@ -1,6 +1,6 @@
 """Measure speed and memory as ratios to named baselines: `python -m tests.benchmarks [-i INPUT] [NAME …]`.
 
-Networks run on INPUT. Reading, BM25, term indexes and memory are measured on a corpus of the size of args.me.
+Networks are measured on INPUT; reading, BM25, term indexes and memory on a corpus of the size of args.me.
 Use an idle machine.
 """
 
@@ -43,7 +43,7 @@ from tests.benchmarks import (
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
 
-BERT_TARGETS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}  # minimum ratios
+BERT_TARGETS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}  # minimum speed ratios to the baseline
 
 
 @dataclass
@@ -59,11 +59,11 @@ class Inputs:
 
     @cached_property
     def full_size(self) -> Path:
-        """Input with a corpus of the size of args.me, generated on first use."""
+        """Input with a full-size corpus: that of `--full`, or one generated on first use."""
         return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full", self.argument_count)
 
     def compare(self, benchmark: Benchmark, task: str, target: float) -> Result:
-        """Compare both sides of a benchmark with the requested number of repetitions."""
+        """Compare both implementations of a benchmark, with the requested number of repetitions."""
         return compare(benchmark, task, target, self.repetitions)
 
 

@@ -1,4 +1,4 @@
-"""Comparison of two implementations, and processes with measured time and memory."""
+"""Timing of two implementations in turn, and of processes, with their peak memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two implementations of the same task, and its size in units."""
+    """Two implementations of the same task, and the number of units that each processes."""
 
     name: str
     baseline_name: str
@@ -40,7 +40,7 @@ class Result:
     baseline: str
     ratio: float
     target: float | None = None  # minimum ratio
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # times of the repetitions
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # times of the repetitions, by implementation
 
     def format(self) -> str:
         """Format the result as one line of text."""

@@ -1,6 +1,6 @@
-"""Comparison of BERT networks with sentence-transformers' CrossEncoder.
+"""Benchmark of BERT networks against sentence-transformers' CrossEncoder.
 
-Encoder, texts, maximum lengths, batch size, precision and threads are the same.
+Both sides use the same encoder, texts, maximum lengths, batch size, precision and number of threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from submission.timing import Stopwatch
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection
 
-PAIRS = 640  # maximum number, evenly spaced over the candidates of all topics
+PAIRS = 640  # maximum number of pairs, evenly spaced over the candidates of all topics
 
 
 def build_benchmark(name: str, directory: Path) -> Benchmark:

@@ -1,4 +1,4 @@
-"""Comparison of bfloat16 with float32 in encoding documents with DeepCT and premises with SBERT."""
+"""Benchmarks of bfloat16 against float32: encoding documents with DeepCT, and premises with SBERT."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from submission.retrieval.dense import encode_texts
 from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-DOCUMENTS, PREMISES = 200, 512  # maximum numbers
+DOCUMENTS, PREMISES = 200, 512  # maximum numbers of texts
 CPU = torch.device("cpu")
 
 
 def build_benchmarks(directory: Path) -> list[Benchmark]:
-    """Build one benchmark per encoder.
+    """Build a benchmark for each of the two encoders.
 
     Raises:
         UsageError: If the processor does not support bfloat16.

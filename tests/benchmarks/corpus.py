@@ -1,6 +1,6 @@
-"""Comparison of reading a corpus with json and pandas, and the memory of streaming it to the cache directory.
+"""Benchmarks of reading a corpus, against json and pandas, and of the memory used to stream it to the cache directory.
 
-`python -m tests.benchmarks.corpus METHOD DIRECTORY` runs the measured process.
+`python -m tests.benchmarks.corpus METHOD DIRECTORY` is the measured process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STEP = 10  # the small corpus consists of every tenth argument
 
 
 def measure(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Measure time and memory of reading a corpus into a frame, and memory of streaming it to the cache directory."""
+    """Measure the time and memory of reading a corpus into a frame, and the memory of streaming it to the cache directory."""
     processes: dict[str, list[Process]] = {"ours": [], "baseline": []}
     for _ in range(repetitions):
         for method, runs in processes.items():
@@ -46,9 +46,9 @@ def measure(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
 
 
 def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak: float) -> Result:
-    """Measure peak memory for a small and the full corpus with one argument per line.
+    """Measure the peak memory of streaming the small and the full corpus, with one argument per line.
 
-    `seconds` of the result contains the peaks in GB and the numbers of arguments.
+    The result's `seconds` hold, instead of times, the peaks in GB and the numbers of arguments, for the simulation.
     """
     peaks, argument_counts = [], []
     for step in (STEP, 1):
@@ -86,5 +86,5 @@ def _stream(files: list[Path]) -> list[str]:
 if __name__ == "__main__":
     read = {"ours": read_arguments, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
     start = time.perf_counter()
-    documents = read(find_corpus_files(Path(sys.argv[2])))  # the reference excludes deallocation from the time
+    documents = read(find_corpus_files(Path(sys.argv[2])))  # keeps deallocation out of the measured time
     print(time.perf_counter() - start)

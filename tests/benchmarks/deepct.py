@@ -1,6 +1,6 @@
-"""Comparison of DeepCT's encoding with sentence-transformers, and of its peak memory on few and many documents.
+"""Benchmarks of DeepCT: encoding, against sentence-transformers, and peak memory on many documents, against few.
 
-`python -m tests.benchmarks.deepct SHARDS` runs the process whose memory is measured.
+`python -m tests.benchmarks.deepct SHARDS` is the process whose memory is measured.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from submission.text.passages import PassageReader
 from tests.benchmarks.benchmark import Benchmark, Result, run_process
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-ARGUMENTS = 200  # maximum number
+ARGUMENTS = 200  # maximum number of documents
 SHARDS = 2, 12  # numbers of shards in the two measured processes
 TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 CPU = torch.device("cpu")
 
 
 def build_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark: same encoder and word pieces; ours also splits texts and computes term frequencies."""
+    """Build the benchmark: both sides encode the same word pieces; DeepCT also splits texts and computes term frequencies."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     checkpoint = _build_checkpoint(pretrained, pretrained.get_encoder_config(6))
     checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
@@ -50,7 +50,7 @@ def build_benchmark(directory: Path) -> Benchmark:
 
 
 def measure_memory() -> Result:
-    """Compare the peak memory of processes that enrich few and many documents."""
+    """Compare the peak memory of two processes, of which one enriches few documents and the other many."""
     few, many = (run_process("-m", "tests.benchmarks.deepct", str(shards)).peak for shards in SHARDS)
     task, baseline = (f"peak memory, {shards * SHARD_SIZE:,} arguments enriched" for shards in reversed(SHARDS))
     sizes = [f"{peak / 1e9:.2f} GB" for peak in (many, few)]

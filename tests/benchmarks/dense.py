@@ -1,4 +1,4 @@
-"""Comparison of SBERT's encoding with sentence-transformers, and search time over as many vectors as args.me has premises."""
+"""Benchmarks of SBERT: encoding, against sentence-transformers, and search over as many vectors as args.me has premises."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark, Result
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-TEXTS = 512  # maximum number
+TEXTS = 512  # maximum number of premises
 VECTORS, TOPICS = 322_000, 50
 TARGET_SECONDS = 3.0
 ROUNDS = 3
 
 
 def build_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark: weights, texts and maximum lengths are the same, and both sides tokenise."""
+    """Build the benchmark; both sides tokenise and encode the same texts with the same weights and maximum lengths."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
@@ -47,7 +47,7 @@ def build_benchmark(directory: Path) -> Benchmark:
 
 
 def measure_search() -> Result:
-    """Measure the minimum time of exhaustive searches over random vectors."""
+    """Measure the shortest time of an exhaustive search over random vectors."""
     rng = np.random.default_rng(0)
     vectors, queries = (rng.standard_normal((n, 384), dtype=np.float32) for n in (VECTORS, TOPICS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Comparison of Ray's one-thread workers with the local engine on the same shards, and the costs per shard."""
+"""Benchmark of Ray's one-thread workers against the local engine on the same shards, and costs per shard."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import open_execution
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
-FEW_SHARDS, MANY_SHARDS = 2_000, 20_000  # empty shards
-TARGET_SECONDS = 0.020  # target per empty shard
+FEW_SHARDS, MANY_SHARDS = 2_000, 20_000  # numbers of empty shards
+TARGET_SECONDS = 0.020  # target time per empty shard
 TEXTS = 128  # number of texts encoded to measure a worker's cost
 DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
@@ -51,14 +51,14 @@ def _measure_throughput(directory: Path, ray: Engine, threads: int, repetitions:
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
-    """Build the benchmark, whose rounds raise AssertionError unless all scores are bitwise equal."""
+    """Build the benchmark; its rounds raise AssertionError unless all their scores are bitwise equal."""
     checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
-        rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # with repetitions if the input is small
+        rows = np.linspace(0, len(candidates) - 1, PAIRS).astype(int)  # pairs are repeated if the input is small
         pairs = candidates.iloc[rows].reset_index(drop=True)
-        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # excludes tokenisation from the time
+        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # keeps tokenisation out of the measured time
 
     def score_pairs(engine: Engine) -> None:
         with tempfile.TemporaryDirectory() as folder:  # a new cache in each round
@@ -98,15 +98,15 @@ class ZeroBytes:
     size: int
 
     def __call__(self, shard: object) -> bytes:
-        """Return the bytes for any shard."""
+        """Return the zero bytes, whatever the shard."""
         return bytes(self.size)
 
 
 def _measure_costs(directory: Path, ray: Engine) -> Result:
-    """Measure seconds and transferred bytes of a shard of premise vectors, for a worker and for the driver.
+    """Measure the time that a shard of premise vectors takes a worker and the driver, and the bytes transferred.
 
     The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
-    workers read the texts and write the vectors.
+    the workers themselves read the texts and write the vectors.
     """
     checkpoint, threads = load_checkpoint(CHECKPOINT_DIR / "sbert"), torch.get_num_threads()
     with open_execution(directory) as execution:
@@ -149,7 +149,7 @@ def _time_driver(ray: Engine, function: ZeroBytes, shards: list[Shard[object]]) 
 
 
 def _time_shards(ray: Engine, function: ZeroBytes | type[bytes], shards: list[Shard[object]]) -> float:
-    """Measure the time per shard."""
+    """Measure the elapsed time per shard."""
     with tempfile.TemporaryDirectory() as folder:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
         start = time.perf_counter()

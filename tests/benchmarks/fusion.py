@@ -1,6 +1,6 @@
-"""Time with cached indexes and peak memory of a learned fusion of lexical systems on a large corpus.
+"""Benchmarks of a learned fusion of lexical systems on a large corpus: time with cached indexes, and peak memory.
 
-`python -m tests.benchmarks.fusion INPUT CACHE_DIR` runs the measured process.
+`python -m tests.benchmarks.fusion INPUT CACHE_DIR` is the measured process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in REC
 
 
 def measure(directory: Path) -> list[Result]:
-    """Measure the time of a second run, which reads cached indexes, and the higher peak memory of both runs."""
+    """Run twice; measure the time of the second run, which reads cached indexes, and the higher peak memory of the two."""
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         first = run_process("-m", "tests.benchmarks.fusion", directory, cache_dir)

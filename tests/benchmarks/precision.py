@@ -1,4 +1,4 @@
-"""Comparison of speed and nDCG@5 of a BERT network on the CPU in bfloat16, int8 and float32.
+"""Comparison of the speed and the nDCG@5 of a BERT network on the CPU in bfloat16, int8 and float32.
 
 `rank --precision` supports bfloat16 but not int8.
 """
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 def measure(directory: Path, qrels: Path) -> list[Result]:
-    """Score the candidates of each topic in all precisions; int8 denotes dynamic quantisation of the linear layers.
+    """Score the candidates of each topic in each precision; in int8, the linear layers are dynamically quantised.
 
     Raises:
         UsageError: If the processor does not support bfloat16.
@@ -72,7 +72,7 @@ def measure(directory: Path, qrels: Path) -> list[Result]:
 
 
 def _quantise(checkpoint: RankerCheckpoint) -> nn.Module:
-    """Return a copy of the network whose linear layers compute in int8."""
+    """Return a copy of the network with linear layers dynamically quantised to int8."""
     ranker = deepcopy(checkpoint.network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # deprecated in favour of torchao

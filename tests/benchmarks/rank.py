@@ -1,4 +1,4 @@
-"""Measurements of `rank` in a separate process: overhead, time saved by cached results, and peak memory."""
+"""Benchmarks of the `rank` command in a separate process: overhead, time saved by cached results, and peak memory."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from tests.benchmarks.benchmark import Process, Result, run_process
 from tests.benchmarks.synthetic_inputs import split_topics
 
 WORD_NETWORKS_BYTES, TERM_INDEX_BYTES = 6e9, 4e9  # targets for peak memory
-COLD_SECONDS, CACHED_SECONDS = 240, 60  # targets for the fusion, with an empty and a filled cache
+COLD_SECONDS, CACHED_SECONDS = 240, 60  # target times of the fusion, with an empty and with a filled cache
 
 
 @dataclass(frozen=True)
 class RankProcess:
-    """A process of `rank`, and its seconds per stage."""
+    """A finished process of the `rank` command, and its seconds per stage."""
 
     process: Process
     stages: dict[str, float]
 
     def sum_seconds(self, systems: list[str]) -> float:
-        """Sum the seconds of systems, excluding stages that systems share."""
+        """Sum the seconds of systems, excluding stages that several systems share."""
         return sum(self.stages[system] for system in systems)
 
 
 def measure_all_systems(directory: Path) -> Result:
-    """Compare the time of ranking with all systems with the sum of the networks' times."""
+    """Compare the time taken to rank with all systems with the sum of the times of the networks alone."""
     networks = [name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
         execution = rank(directory, Path(folder) / "runs", None, [])
@@ -47,7 +47,7 @@ def measure_all_systems(directory: Path) -> Result:
 
 
 def measure_second_run(directory: Path, system: str = "knrm") -> Result:
-    """Compare two runs on the same corpus and cache with different topics, excluding scoring time."""
+    """Compare the times, without scoring, of two runs with the same corpus and cache but different topics."""
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         inputs = split_topics(directory, Path(folder))
@@ -64,7 +64,7 @@ def measure_second_run(directory: Path, system: str = "knrm") -> Result:
 
 
 def measure_default_system(directory: Path) -> list[Result]:
-    """Measure the time of ranking with the fusion, with an empty and a filled cache, in bfloat16 if supported."""
+    """Measure the time of the fusion with an empty and with a filled cache, in bfloat16 if the processor supports it."""
     precision, results = _choose_fastest_precision(), []
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
@@ -86,7 +86,7 @@ def _choose_fastest_precision() -> str:
 
 
 def measure_memory(directory: Path) -> list[Result]:
-    """Measure peak memory of bm25 with the word networks, and of the Dirichlet language model."""
+    """Measure the peak memory of bm25 together with the word networks, and of the Dirichlet language model."""
     word_systems = [
         "bm25",
         *(name for name in list_rankers() if get_ranker_class(name).token_unit == "words" and (CHECKPOINT_DIR / name).is_dir()),
@@ -111,7 +111,7 @@ def _measure_corpus_gigabytes(directory: Path) -> float:
 
 
 def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> RankProcess:
-    """Run `rank` in a process, with all systems if `systems` is empty."""
+    """Run the `rank` command in a separate process, with all systems if `systems` is empty."""
     flags = [flag for system in systems for flag in ("--system", system)] + (
         ["--cache-dir", str(cache_dir)] if cache_dir else []
     )

@@ -1,4 +1,4 @@
-"""Time of reading a run file of 50 topics with 1,000 documents each."""
+"""Benchmark of reading a run file of 50 topics with 1,000 documents each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TARGET_SECONDS = 1.0
 
 
 def measure(repetitions: int) -> Result:
-    """Measure the median time."""
+    """Measure the median time of the repetitions."""
     rng = random.Random(0)
     lines = [
         f"{topic} Q0 S{rng.randrange(16**8):x}-A{rng.randrange(16**8):x} {rank} {DOCUMENTS - rank + rng.random():.6f} tag\n"

@@ -1,4 +1,4 @@
-"""Comparison of BM25 over the conclusions of a full-size corpus with rank-bm25."""
+"""Benchmark of BM25 over the conclusions of a full-size corpus, against rank-bm25."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.benchmarks.synthetic_inputs import open_execution
 
 
 def build_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark.
+    """Build the benchmark of finding the top conclusions of all topics.
 
     Raises:
-        AssertionError: If top conclusions or scores differ from those of rank-bm25.
+        AssertionError: If the top conclusions or their scores differ from those of rank-bm25.
     """
     with open_execution(directory) as execution:
         queries = execution.topics["query"].tolist()
@@ -36,5 +36,5 @@ def build_benchmark(directory: Path) -> Benchmark:
         return [index.find_top_conclusions(query) for query in queries]
 
     if ours() != baseline():
-        raise AssertionError("conclusions or scores differ from those of rank-bm25")
+        raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
     return Benchmark("bm25", "rank-bm25's get_scores and argsort", "topics", len(queries), ours, baseline)

@@ -31,7 +31,7 @@ Curves = dict[str, list[tuple[float, float]]]  # name → points (size, seconds)
 
 
 def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
-    """Measure times, save a plot of three panels and return their points.
+    """Measure times, save a plot with a panel per kind of input size, and return the points of the panels.
 
     Args:
         directory: Input for the panels of topics and candidates.
@@ -60,7 +60,7 @@ def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
 
 
 def _scale_topics(directory: Path) -> Curves:
-    """Time the scoring of all candidates of an eighth, a quarter, half and all of the topics."""
+    """Time the scoring of the candidates of an eighth, a quarter, a half and all of the topics."""
     curves = Curves()
     for name, checkpoint in _load_networks("words").items():
         candidates, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -72,7 +72,7 @@ def _scale_topics(directory: Path) -> Curves:
 
 
 def _scale_candidates(directory: Path) -> Curves:
-    """Time the scoring of candidates of one topic."""
+    """Time the scoring of increasing numbers of candidates for one topic."""
     curves = Curves()
     for name, checkpoint in (_load_networks("words") | _load_networks("pieces")).items():
         _, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -84,7 +84,7 @@ def _scale_candidates(directory: Path) -> Curves:
 
 
 def _scale_corpus(directory: Path) -> Curves:
-    """Time the stages that precede scoring, on samples of the corpus."""
+    """Time the stages before scoring on samples of the corpus."""
     curves = Curves()
     for share in SHARES:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
@@ -108,7 +108,7 @@ def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerChe
 
 
 def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
-    """Load the checkpoints of re-ranking networks with a token unit."""
+    """Load the checkpoints of the re-ranking networks with the given token unit."""
     checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
     return {
         name: checkpoint
@@ -118,6 +118,6 @@ def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
 
 
 def fit_slope(points: list[tuple[float, float]]) -> float:
-    """Fit a line to a curve in the log-log plot and return its slope, which is 1 for linear time."""
+    """Fit a line to a curve in the log-log plot and return the slope, which is 1 for linear time."""
     size, seconds = np.log(np.array(points)).T
     return float(np.polyfit(size, seconds, 1)[0])

@@ -1,4 +1,4 @@
-"""Simulation of a cluster that computes the vectors of all premises, based on measured costs per shard."""
+"""Simulation, based on measured costs per shard, of a cluster that computes the vectors of all premises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.benchmarks.engine import FEW_SHARDS, MANY_SHARDS, PAIRS, SHARD_SIZE
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
 GPU_SPEEDUP = 300  # relative to a one-thread worker; an assumption, not measured
-BYTES_PER_SECOND = 1.25e9  # of a network with 10 Gbit/s
+BYTES_PER_SECOND = 1.25e9  # of a 10 Gbit/s network
 LARGE = 50_000_000  # number of premises
 CASES = (
     (ARGUMENTS, 1, False),
@@ -25,12 +25,12 @@ CASES = (
 )  # premises, GPUs, shared cache
 HASH_BYTES = 100  # size of the hash returned by a worker that writes its result to a shared cache
 
-Results = dict[str, list[dict[str, Any]]]  # rows of each benchmark
+Results = dict[str, list[dict[str, Any]]]  # rows by benchmark
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a shard: seconds of worker and driver, and bytes sent to and received from the worker."""
+    """Costs of a shard: seconds of work for worker and driver, and bytes sent to and received from the worker."""
 
     worker: float
     driver: float
@@ -40,7 +40,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Total seconds of a simulated computation, and busy seconds of driver, network and each worker."""
+    """Duration of a simulated computation, and the busy seconds of the driver, the network and each worker."""
 
     seconds: float
     driver: float
@@ -49,15 +49,15 @@ class Outcome:
 
     @property
     def bottleneck(self) -> str:
-        """Component that is busy for the longest time."""
+        """Component that is busy longest."""
         return max(("driver", "network", "workers"), key=lambda name: float(getattr(self, name)))
 
 
 def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS_PER_WORKER) -> Outcome:
     """Simulate a driver that dispatches shards and stores results.
 
-    The driver and the network process one shard at a time. At most `max_in_flight` shards per worker are dispatched but not
-    finished.
+    The driver and the network process one shard at a time. At any time, at most `max_in_flight` shards per
+    worker are dispatched and unfinished.
     """
     transfer = (costs.sent + costs.received) / BYTES_PER_SECOND
     idle_from = [0.0] * workers
@@ -75,7 +75,7 @@ def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS
 
 
 def read_costs(results: Results, is_cache_shared: bool = False) -> Costs:
-    """Read the measured costs; with a shared cache, workers read texts and write results themselves."""
+    """Read the measured costs; with a shared cache, the workers themselves read the texts and write the results."""
     seconds = _find_row(results["engine"], name="costs")["seconds"]
     values = {name: value for name, [value] in seconds.items()}
     if is_cache_shared:
@@ -84,7 +84,7 @@ def read_costs(results: Results, is_cache_shared: bool = False) -> Costs:
 
 
 def render_table(results: Results) -> str:
-    """Render simulated clusters as a Markdown table, followed by a comparison of simulated and measured times."""
+    """Render a Markdown table of simulated clusters, followed by a comparison of simulated with measured times."""
     lines = ["| premises | GPUs | time | network | driver's memory | bottleneck |", "|---|---|---|---|---|---|"]
     for premise_count, gpu_count, is_cache_shared in CASES:
         shards, costs = -(-premise_count // DENSE_SHARD_SIZE), read_costs(results, is_cache_shared)
@@ -104,7 +104,7 @@ def render_table(results: Results) -> str:
 
 
 def compare_with_measurements(results: Results) -> str:
-    """Compare simulated with measured times of BERT on two one-thread workers and of many empty shards."""
+    """Compare simulated with measured times, for BERT on two one-thread workers and for many empty shards."""
     throughput = _find_row(results["engine"], baseline_name="this process, 1 thread")["seconds"]
     shards = PAIRS // SHARD_SIZE
     bert = simulate(shards, 2, replace(read_costs(results), worker=median(throughput["baseline"]) / shards))
@@ -120,14 +120,14 @@ def compare_with_measurements(results: Results) -> str:
 
 
 def _estimate_memory(results: Results, argument_count: int) -> float:
-    """Extrapolate the driver's memory in GB linearly from two corpora, measured with texts on disk."""
+    """Extrapolate the driver's memory in GB linearly from measurements of two corpora with texts on disk."""
     values = _find_row(results["corpus"], name="corpus streamed")["seconds"]
     (small_peak, large_peak), (few, many) = values["peaks"], values["arguments"]
     return float(large_peak + (argument_count - many) * (large_peak - small_peak) / (many - few))
 
 
 def _find_row(rows: list[dict[str, Any]], **fields: str) -> dict[str, Any]:
-    """Return the only row with the given values."""
+    """Return the only row with the given fields."""
     [row] = [row for row in rows if fields.items() <= row.items()]
     return row
 

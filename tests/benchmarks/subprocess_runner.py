@@ -1,6 +1,6 @@
 """Run Python and write its peak memory in bytes to a file: `python subprocess_runner.py FILE ARGUMENT …`.
 
-On Linux, the peak memory of a child is at least that of its parent, so the parent imports nothing large.
+On Linux, the peak memory of a child is at least that of its parent, so this parent imports nothing large.
 """
 
 from __future__ import annotations

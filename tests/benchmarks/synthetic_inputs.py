@@ -26,9 +26,9 @@ ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers in args.me
 
 
 def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
-    """Write an input of the size of args.me.
+    """Write an input generated from a small one, by default of the size of args.me.
 
-    Premises are repeated, and conclusions are random sequences of words from the conclusions of the small input.
+    Premises repeat those of the small input, and conclusions are random sequences of words from its conclusions.
     """
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
     words = np.array(" ".join(corpus["conclusion"].unique()).split())
@@ -76,7 +76,7 @@ def sample_premises(directory: Path, n: int) -> list[str]:
 
 
 def write_sample(directory: Path, output: Path, share: float) -> Path:
-    """Write an input with a random share of the arguments and all topics."""
+    """Write an input with all topics and a random share of the arguments."""
     corpus = Dataset(directory).documents.sample(frac=share, random_state=0)
     rows = zip(corpus["docno"], corpus["conclusion"], corpus["premise"], strict=True)
     arguments = [
@@ -89,7 +89,7 @@ def write_sample(directory: Path, output: Path, share: float) -> Path:
 
 
 def write_json_lines(directory: Path, output: Path, step: int) -> int:
-    """Write every `step`-th argument to a JSON Lines file and return the number of written arguments."""
+    """Write every `step`-th argument to a JSON Lines file and return the number of arguments written."""
     output.mkdir(parents=True, exist_ok=True)
     corpus = Dataset(directory).documents.iloc[::step]
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
@@ -99,7 +99,7 @@ def write_json_lines(directory: Path, output: Path, step: int) -> int:
 
 
 def split_topics(directory: Path, output: Path) -> list[Path]:
-    """Write two inputs with the same corpus, each with half of the topics."""
+    """Write two inputs with the same corpus and half of the topics each."""
     topics, inputs = Dataset(directory).topics, []
     for half in range(2):
         half_dir = output / f"half-{half}"

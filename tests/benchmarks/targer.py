@@ -1,4 +1,4 @@
-"""Comparison of tagging passages in batches with tagging them one by one, and with a target rate."""
+"""Benchmark of tagging passages in batches, against tagging them one by one and against a target rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from submission.paths import CHECKPOINT_DIR
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import sample_premises
 
-TEXTS = 512  # maximum number
+TEXTS = 512  # maximum number of premises
 TARGET_RATE = 15_000  # words per second
 
 

@@ -1,4 +1,4 @@
-"""Comparison of building the term index of a full-size corpus with bm25s, and its size, load time and search speed."""
+"""Benchmarks of the term index of a full-size corpus: building, against bm25s, and size, load time and search speed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.benchmarks.benchmark import Result
 from tests.benchmarks.synthetic_inputs import open_execution
 
 MODEL, EXPANSION = Dirichlet(), RM3()
-TARGET_RATE, EXPANSION_TARGET_RATE = 200, 30  # topics per second without and with RM3
+TARGET_RATE, EXPANSION_TARGET_RATE = 200, 30  # target topics per second, without and with RM3
 ROUNDS = 3
 
 
 def measure(directory: Path, work_dir: Path) -> list[Result]:
-    """Measure the term index.
+    """Measure build rate, size, load time and search speed.
 
-    Both sides index texts in memory without stop words; ours also writes the index to disk.
+    Both sides index texts from memory without stop words; only the term index is also written to disk.
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
     with open_execution(directory) as execution:
@@ -54,7 +54,7 @@ def measure(directory: Path, work_dir: Path) -> list[Result]:
     build_times = {
         "ours": build_seconds,
         "baseline": _time(baseline),
-    }  # timed last, since its memory use slows the other measurements
+    }  # the baseline is timed last, since its memory use slows the other measurements
     task = f"term index of {len(texts):,} arguments"
     rates = [f"{len(texts) / value:,.0f} documents/s" for value in build_times.values()]
     times = {side: [value] for side, value in build_times.items()}

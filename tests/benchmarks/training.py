@@ -1,4 +1,4 @@
-"""Comparison of training steps of word networks with plain Adam, which updates all 100,000 rows of the embedding table."""
+"""Benchmarks of word networks' training steps, against plain Adam, which updates all 100,000 rows of the embedding table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_QUERIES = ValidationQueries(
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM, which computes each distinct word once per batch, against a pass over all windows."""
+    """Build the benchmark of SNRM, computing each distinct word once per batch, against a pass over all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
@@ -70,7 +70,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
 
 
 def build_benchmark(name: str, steps: int) -> Benchmark:
-    """Build the benchmark of a network's training steps on texts of maximum length."""
+    """Build the benchmark of a network's training steps on texts of the maximum lengths."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
     trainable = _build_network(recipe)
     dense_network = deepcopy(trainable.network)
@@ -111,7 +111,7 @@ def _write_vectors(directory: Path) -> None:
 
 
 def _generate_pairs(n: int, recipe: Recipe) -> TrainingPairs:
-    """Generate `n` pairs of texts of maximum length with Zipfian word frequencies."""
+    """Generate `n` pairs of texts of the maximum lengths with Zipfian word frequencies."""
     rng = np.random.default_rng(0)
     frequencies = 1 / np.arange(1, ROWS - UNKNOWN_ID)
     frequencies /= frequencies.sum()

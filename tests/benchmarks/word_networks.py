@@ -1,4 +1,4 @@
-"""Comparison of scoring candidates, from token ids to scores, with a forward pass over padded batches of 32 pairs."""
+"""Benchmarks of scoring, from token ids to scores, against a forward pass over padded batches of 32 pairs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.benchmarks.synthetic_inputs import load_collection, open_execution
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
 CPU = torch.device("cpu")
-DOCUMENTS = 1024  # number of documents in SNRM's index; the baseline takes 30 s
+DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 s
 
 
 @dataclass(frozen=True)
 class TokenIds(TokenSource):
-    """Precomputed token ids of queries and premises, which exclude tokenisation from the measured time."""
+    """Token ids of queries and premises, precomputed to keep tokenisation out of the measured time."""
 
     queries: dict[str, list[int]]
     premises: dict[str, np.ndarray]
@@ -47,7 +47,7 @@ class TokenIds(TokenSource):
 
 
 def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
-    """Load the networks' candidates for an input, and the token ids of their texts."""
+    """Load the candidates that the networks score for an input, and the token ids of their texts."""
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
         premises = tokens.get_premise_ids(tokeniser, candidates["docno"])
@@ -58,7 +58,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     """Build the benchmark of a word network.
 
     Raises:
-        AssertionError: If scores and baseline differ by more than 1e-5.
+        AssertionError: If the scores differ from the baseline's by more than 1e-5.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
@@ -84,7 +84,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
 
 
 def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
-    """Build the benchmark of a BERT network on a GPU, against float32 over batches of 32 pairs padded to the maximum length."""
+    """Build the benchmark of a BERT network on a GPU, against float32 with batches of 32 pairs padded to the maximum length."""
     cuda = torch.device("cuda")
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     lengths = checkpoint.tokeniser.lengths
@@ -113,7 +113,7 @@ def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM's document vectors for the index, against its forward pass."""
+    """Build the benchmark of computing document vectors for SNRM's index, against the network's forward pass."""
     checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]

@@ -1,9 +1,9 @@
-"""Build the image from the Dockerfile with buildah and run it in Linux namespaces, without a container engine.
+"""Build the image from the Dockerfile with buildah, and run it in Linux namespaces without a container engine.
 
     python -m tests.container.image WORK_DIR [ray]     # build in WORK_DIR, optionally with Ray, and print the layers
 
 Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11 from debootstrap instead of
-python:3.11-slim, which would require access to a registry. This machine's pip configuration is mounted while building.
+python:3.11-slim, which would require access to a registry. The pip configuration of this machine is mounted during the build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from urllib.request import urlopen
 ROOT = Path(__file__).parent.parent.parent
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TOOLS = ("buildah", "debootstrap", "unshare", "chroot")
-USER = 12345  # id of a user without an account
+USER = 12345  # id of a user without an account in the image
 LOOPBACK = (  # enables lo, as container engines do: IFF_UP and IFF_RUNNING by SIOCSIFFLAGS
     'import fcntl, socket, struct; fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 0x41))'
 )
@@ -47,7 +47,7 @@ class Image:
         Args:
             work_dir: Empty directory, or the directory of an earlier build.
             index: Value of the build argument TORCH_INDEX, by default the index of CPU builds.
-            layers: Whether to store one layer per instruction, as docker does; needs several times the disk space.
+            layers: Whether to store one layer per instruction, as docker does; this needs several times the disk space.
             ray: Whether to install Ray (build argument RAY=yes).
         """
         self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
@@ -81,14 +81,14 @@ class Image:
     def start(
         self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
     ) -> subprocess.Popen[str]:
-        """Start a command in the image under TIRA's strictest conditions.
+        """Start a command in the image, as process 1, under TIRA's strictest conditions.
 
-        These are no network, a read-only root file system without a writable /tmp, a user without account and home, and a
-        working directory other than the image's. The command is process 1.
+        There is no network, the root file system including /tmp is read-only, the user has no account and no home, and the
+        working directory is not the image's.
 
         Args:
             command: Program and arguments.
-            mounts: Map from paths in the image to a directory on this machine and "ro" or "rw".
+            mounts: Map from paths in the image to pairs of a directory on this machine and "ro" or "rw".
             environment: Environment variables except PATH and HOME.
         """
         steps = [f"{sys.executable} -c '{LOOPBACK}'", f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
@@ -108,7 +108,7 @@ class Image:
     def run(
         self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Run a command under the conditions of `start` and return its exit code and standard error."""
+        """Run a command as `start` does and return its exit code and standard error."""
         process = self.start(command, mounts, environment)
         stderr = process.communicate()[1]
         return process.returncode, stderr
@@ -120,7 +120,7 @@ class Image:
         root = self._work_dir / "base"
         packages = "python3,python3-pip,ca-certificates"
         _run_command("debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", str(root))
-        # As in python:3.11-slim, pip may install packages.
+        # Allows pip to install packages, as in python:3.11-slim.
         (root / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink()
         for directory in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
             shutil.rmtree(root / directory)
@@ -162,7 +162,7 @@ def _run_command(*command: str) -> str:
 def _find_cpu_index(work_dir: Path) -> str:
     """Return the URL of the index of CPU builds of torch.
 
-    If it is unreachable, build a local index from the wheel of the configured package index.
+    If it is unreachable, build a local index from the wheel in the configured package index.
     """
     try:
         with urlopen(f"{CPU_INDEX}/torch/", timeout=10):
@@ -196,7 +196,7 @@ def _list_pip_mounts(work_dir: Path) -> list[Path]:
 
 
 def _find_local_paths(words: list[str]) -> list[Path]:
-    """Find the existing paths in a list of words; for a file:// index, the parent directory, which may contain the packages."""
+    """Find the paths among words that exist; of a file:// index, the parent directory, which may contain the packages."""
     urls = [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")]
     return sorted(path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists())
 

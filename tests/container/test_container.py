@@ -1,4 +1,4 @@
-"""Tests of the container image: contents, runs of all systems, locking and interruption."""
+"""Tests of the container image: contents, runs of all systems, locking and interruptions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.unit.test_readme import tira_commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
 
-MAX_IMAGE_BYTES = 2.5e9  # size of the CPU image
+MAX_IMAGE_BYTES = 2.5e9  # maximum for the CPU image
 
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the build directory: a temporary one, or ARAGORN_IMAGE if set, which is reused across test runs."""
+    """Return the build directory: ARAGORN_IMAGE if set, which later test runs reuse, else a temporary one."""
     persistent = os.environ.get("ARAGORN_IMAGE")
     return Path(persistent) if persistent else tmp_path_factory.mktemp("image")
 
@@ -38,7 +38,7 @@ def image(build_dir: Path) -> Image:
 
 @pytest.fixture(scope="session")
 def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the sample with only three topics, for speed, readable by all users."""
+    """Copy the sample, readable by all users and with only three topics for speed."""
     input_dir = Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "input"))
     topics = (SAMPLE / "topics.xml").read_text().split("<topic>")
     (input_dir / "topics.xml").write_text("<topic>".join(topics[:4]).rstrip() + "\n</topics>\n")
@@ -49,7 +49,7 @@ def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def expected_dir(input_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the runs of run.sh on this machine, outside the container."""
+    """Write runs with run.sh on this machine, outside the container."""
     output = tmp_path_factory.mktemp("plain")
     flags = ["-i", str(input_dir), "-o", str(output), "--device", "cpu"]
     subprocess.run([str(ROOT / "run.sh"), *flags], check=True, capture_output=True)
@@ -64,7 +64,7 @@ def create_writable(directory: Path) -> Path:
 
 
 def read_runs(directory: Path) -> dict[str, bytes]:
-    """Map file names to contents of the run files in a directory."""
+    """Map the name of each run file in a directory to its content."""
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
 
 
@@ -93,7 +93,7 @@ def test_image_labels_entry_point_and_contents(image: Image) -> None:
     files = {path.name for path in (image.root / "aragorn").iterdir()}
     assert files == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements-ray.txt",
                       "requirements.lock", "submission", "checkpoints"}  # fmt: skip
-    assert not list(image.root.glob("usr/local/lib/python3*/site-packages/ray"))  # only with RAY=yes
+    assert not list(image.root.glob("usr/local/lib/python3*/site-packages/ray"))  # installed only with RAY=yes
     assert image.measure_size() < MAX_IMAGE_BYTES
 
 

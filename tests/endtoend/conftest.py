@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: a tiny encoder, judgments, a small disk and assertions about commands."""
+"""Fixtures of the end-to-end tests: a tiny encoder, judgments, assertions about commands, and a small disk."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def assert_fails(capsys: Capture) -> AssertFails:
-    """Return a function that asserts the exit code and the error message of a `training` command."""
+    """Return a function that asserts that a `training` command fails with an exit code and an error message."""
 
     def check(code: int, message: str, *command: object) -> None:
         assert main([*map(str, command)]) == code
@@ -75,7 +75,7 @@ def assert_fails(capsys: Capture) -> AssertFails:
 
 @pytest.fixture
 def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that asserts that interrupted and uninterrupted training write the same bytes.
+    """Return a function that asserts that training writes the same bytes with and without interruptions.
 
     Training is interrupted before each step in `stops`, counted over all attempts, and then resumed. The function returns the
     number of log lines at the last interruption.
@@ -124,4 +124,4 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
     yield resize
     if disk.is_mount():
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on it may still be memory-mapped
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on the disk may still be memory-mapped

@@ -1,4 +1,4 @@
-"""Tests of one command that ranks with all systems: shared computation, the ensemble, failures, caching and kills."""
+"""Tests of one command that ranks with all systems: shared computation, the ensemble, failures, caching and signals."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_texts_are_tokenised_once(rank_all: RankAll, monkeypatch: pytest.MonkeyP
     )
     flags = [flag for name in ("gru", "knrm", "drmm", "conv_knrm") for flag in ("--system", name)]
     assert rank_all("out", *flags) == 0
-    probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # tokenised for each of the four checkpoints
+    probes = PROBE_PAIRS + UNICODE_PROBE_PAIRS  # tokenised once for each of the four checkpoints
     assert len(tokenised_texts) - 4 * len(probes) == len(set(tokenised_texts)) - len(probes)
 
 
@@ -138,7 +138,7 @@ def test_cached_shards_and_indexes_are_reused(
         "retrieval.latent._build_index",
         "data.args_me._to_frame",
     ):
-        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
+        monkeypatch.setattr(f"submission.{function}", None)  # calling it fails
     assert rank_all("second", *flags) == 0
     assert read_files(tmp_path / "second") == read_files(tmp_path / "first")
     write_tiny_ranker(checkpoints_copy, "knrm", seed=50)  # scores of another checkpoint are not cached
@@ -191,7 +191,7 @@ def test_rank_resumes_after_random_kills(corpus_with_topics: Path, checkpoints_c
 
 
 def _kill_and_resume(server: subprocess.Popen[str], input_dir: Path, checkpoints: Path, tmp_path: Path) -> list[int]:
-    """Rank without interruption, then with random kills until the runs are complete; return the exit codes of the latter."""
+    """Rank once without and several times with an interruption, compare the runs, and return the exit codes of the latter."""
     assert server.stdin is not None
     assert server.stdout is not None
 
@@ -215,12 +215,12 @@ def _kill_and_resume(server: subprocess.Popen[str], input_dir: Path, checkpoints
     assert rank("whole") == 0
     total, rng, exit_codes = count_files("whole"), random.Random(7), []
     for attempt in range(9):
-        if count_files("killed") > total - 5:  # too little is left to interrupt: start again
+        if count_files("killed") > total - 5:  # little is left to interrupt, so start again
             shutil.rmtree(tmp_path / "killed")
             shutil.rmtree(tmp_path / "killed-work")
         file_count, delay = rng.randint(count_files("killed") + 1, total - 2), rng.uniform(0, 0.1)
         exit_codes.append(rank("killed", file_count, delay, (signal.SIGKILL, *SIGNAL_EXIT_CODES)[attempt % 3]))
-        for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # a run is complete or absent
+        for file in (tmp_path / "killed").glob("aragorn-*.txt"):  # each run is complete or absent
             assert file.read_bytes() == (tmp_path / "whole" / file.name).read_bytes()
     assert rank("killed") == 0
     return exit_codes

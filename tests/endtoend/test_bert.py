@@ -56,7 +56,7 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
 
 
 def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> str:
-    """Write a recipe; `encoder_keys` are further lines of its [encoder] table."""
+    """Write a recipe; `encoder_keys` are additional lines for its [encoder] table."""
     file = directory / f"{ranker}.toml"
     file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, steps=steps))
     return str(file)
@@ -66,7 +66,7 @@ def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: s
 def test_fit_and_rank_in_both_precisions_with_separate_caches(
     ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # other CPUs compute the same, slowly
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # other CPUs compute the same, but slowly
     source, checkpoint = make_input(), fit(ranker)
     names = {file.name for file in checkpoint.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
@@ -78,7 +78,7 @@ def test_fit_and_rank_in_both_precisions_with_separate_caches(
 
     work = ("--cache-dir", str(tmp_path / "cache"))
     full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
-    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # SBERT retrieves all of so few conclusions
+    everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # of so few conclusions, SBERT retrieves all
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
     assert full.keys() == half.keys()
     assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02 * max(1, *map(abs, full.values()))

@@ -1,4 +1,4 @@
-"""Tests of which cached artifacts and runs `rank` recomputes after a module is edited."""
+"""Tests of which artifacts and runs the `rank` command recomputes after an edit of a module."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, copy_with_topics
 
 FUTURE_IMPORT = "from __future__ import annotations\n"
-EDIT = FUTURE_IMPORT, f"{FUTURE_IMPORT}ADDED = 1\n"  # text and replacement
-RankResult = tuple[set[str], dict[str, str]]  # computed artifacts; cache key of each run
-# Names of systems.
+EDIT = FUTURE_IMPORT, f"{FUTURE_IMPORT}ADDED = 1\n"  # old text and its replacement
+RankResult = tuple[set[str], dict[str, str]]  # computed artifacts, and cache keys of the runs
+# Groups of systems.
 DEEPCT = ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
 LEXICAL = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "dirichlet_thesis")
-# Artifacts that depend on a model, named by prefix and checkpoint.
+# Artifacts that depend on one model, named after their kind and the checkpoint.
 QUALITY = {"ranking-qualityreranking-quality"}
 FUSION = {"ranking-learnedfusion-fusion"}
 ENSEMBLE = {"ranking-ensemble-ensemble"}
@@ -69,7 +69,7 @@ def first_result(cached_run: CachedRun) -> RankResult:
 
 
 def rank_with_edits(cached_run: CachedRun, first_result: RankResult, *edits: tuple[str, str, str]) -> tuple[set[str], set[str]]:
-    """Edit modules `(module, old, new)`, rank, undo the edits, and return the recomputed artifacts and systems."""
+    """Apply edits `(module, old, new)`, rank, undo the edits, and return the artifacts and systems that were recomputed."""
     files = {cached_run.source / "submission" / f"{module}.py": (old, new) for module, old, new in edits}
     contents = {file: file.read_text() for file in files}
     try:

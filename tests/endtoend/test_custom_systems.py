@@ -46,7 +46,7 @@ class LengthStage(Stage):
 
 @pytest.fixture
 def custom_systems(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register three systems: a custom stage, a network that re-ranks another network's ranking, and an ensemble of both."""
+    """Register three systems: a custom stage, a network that re-ranks another network's ranking, and an ensemble of the two."""
     rerank = RerankStage(LatentStage("snrm"), "knrm")
     ensemble = EnsembleStage((("longest", LengthStage()), ("snrm_knrm", rerank)), "both")
     for system in (

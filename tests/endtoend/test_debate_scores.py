@@ -23,7 +23,7 @@ FILLER = "a premise that has enough words to be ranked because shorter premises 
 
 @pytest.fixture
 def directory(make_input: Callable[..., Path]) -> Path:
-    """Write an input whose arguments belong to debates of one to three arguments or to no debate."""
+    """Write an input whose arguments belong to no debate or to debates of one to three arguments."""
     words = {
         "Sa-A1": "zoos zoos zoos",
         "Sa-A2": "zoos and more",

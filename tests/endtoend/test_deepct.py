@@ -50,7 +50,7 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def discussions(corpus: Path, tmp_path: Path) -> Path:
-    """Add topics or discussion titles to some arguments of the corpus."""
+    """Add a topic or a discussion title to some arguments of the corpus."""
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     for index, record in enumerate(arguments):
         titled = {"discussionTitle": record["conclusion"]}
@@ -89,7 +89,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     ]
     directory = make_input(arguments=arguments)
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
-    pooled = ["a3", *(f"elsewhere{n}" for n in range(2, 51)), "a1"]  # a1 is below the pool depth
+    pooled = ["a3", *(f"elsewhere{n}" for n in range(2, 51)), "a1"]  # a1 is ranked below the pool depth
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1)))
     flags = ["prepare", "passages", "-i", str(directory), "--work-dir", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0
@@ -120,7 +120,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
 def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
     checkpoint = fit()
     metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
-    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # the same words are relevant everywhere
+    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # the same words are important in all passages
     assert metrics["best constant"]["R²"] <= 0
     assert metrics["validation"]["MAP"] > 90
     assert (metrics["passages"], len(metrics["log"])) == (pytest.approx(24, abs=24), 6)

@@ -22,7 +22,7 @@ STAGE, BM25 = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage
 
 
 def search_premises(checkpoints: Path) -> None:
-    """Change the scope of the SBERT checkpoint to all premises."""
+    """Change the scope of the SBERT checkpoint from conclusions to premises."""
     file = checkpoints / "sbert" / "config.json"
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
@@ -89,7 +89,7 @@ def test_documents_are_ranked_by_the_similarity_of_their_conclusions(
         stage.load_checkpoint(execution.checkpoints),
     )
     collection = documents.read_texts(documents.searchable_docnos)
-    assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3  # all 100 conclusions are within the depth
+    assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3  # the depth covers all 100 conclusions
     topic_ranking = ranking[ranking["qid"] == "1"].merge(collection, on="docno")
     expected = topic_ranking["conclusion"].map(compute_cosines(execution, checkpoint, execution.topics["query"][0]))
     np.testing.assert_allclose(topic_ranking["score"], expected, rtol=0, atol=1e-6)

@@ -36,7 +36,7 @@ SETTINGS = ["--titles", "60", "--documents", "8"]
 
 @pytest.fixture
 def titled(corpus_with_topics: Path) -> Path:
-    """Add debate titles to the corpus: conclusions with enough further words not to paraphrase the topics."""
+    """Add debate titles to the corpus: conclusions with so many other words that they do not paraphrase the topics."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for record in arguments:
         record["context"] = {"discussionTitle": f"{record['conclusion']}, as everybody believes who has ever lived anywhere"}
@@ -118,7 +118,7 @@ def test_table_holds_the_scores_of_the_teachers_rankings(
     (single_topic / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{titles[0]}</title></topic></topics>")
     ranking = make_execution(single_topic, checkpoints=all_checkpoints_dir).get_ranking(FUSION_CANDIDATES["dirichlet"])
     rows = table[table["topic"] == titles[0]]
-    assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()  # half are the top ranks
+    assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()  # half of the rows are the top ranks
     pd.testing.assert_series_equal(rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False)
 
     excluded = titled / "excluded.xml"

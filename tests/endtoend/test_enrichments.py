@@ -1,4 +1,4 @@
-"""End-to-end tests of enrichments: resumption, tuning on enriched documents, and the study."""
+"""End-to-end tests of enrichments: resumption, tuning on enriched documents, and a study of several enrichments."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def checkpoints(tmp_path: Path) -> Path:
 def compare(
     corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], grids: list[Path], checkpoints: Path
 ) -> list[str]:
-    """Return the command of the study."""
+    """Return the command that compares enrichments in a study."""
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     models = [flag for file in grids for flag in ("--grid", str(file))]
     paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / "table.csv"), "--work-dir", str(tmp_path / "study")]
@@ -124,7 +124,7 @@ def test_tune_on_enriched_documents(
             assert provenance["enrichment"] == {name: load_enricher(checkpoints / name).fingerprint}
             assert f"; terms of {name}." in (tmp_path / name / "README.md").read_text()
     assert len(set(tables.values())) == 3
-    write_deepct(checkpoints, "one", 5)  # retrained: cached results are not used
+    write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
     assert main(tune("one", 'enrichment = "one"')) == 0
     assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
     assert_fails(4, "checkpoint not found; available: one, two", *tune("three", 'enrichment = "three"'))
@@ -183,7 +183,7 @@ def test_study_tabulates_cross_validated_means(
     values = values_by_name["one-mine"]
     assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
     selection_columns = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
-    # folds: topic 1; topics 2 and 3. Each is evaluated at the best point of the other fold.
+    # The folds are topic 1, and topics 2 and 3; each fold is evaluated at the best grid point of the other.
     first, second = (
         max(range(3), key=lambda point: tuple(values[point][rows][:, selection_columns].mean(axis=0).round(9)))
         for rows in ([1, 2], [0])

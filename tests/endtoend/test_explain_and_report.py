@@ -1,4 +1,4 @@
-"""Test `explain`, `report` and `evaluate` on all systems with small checkpoints."""
+"""Tests of the `explain`, `report` and `evaluate` commands on all systems, with small checkpoints."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARKUP = "<script>alert(1)</script> & <b>bold</b>"
 
 @pytest.fixture(scope="module")
 def reported(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create an input with markup in its texts, the runs of all systems, qrels and a report."""
+    """Create a directory with an input whose texts contain markup, the runs of all systems, qrels and a report."""
     directory = tmp_path_factory.mktemp("reported")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
@@ -148,7 +148,7 @@ def test_report_is_self_contained_and_shows_the_results(reported: Path) -> None:
     assert page.text.count("claims and premises in the top argument") == 3
     components = [str(mark["class"]) for mark in parts]
     assert set(components) == {"claim", "premise"}
-    assert min(components.count("claim"), components.count("premise")) > 3  # a legend has one of each per topic
+    assert min(components.count("claim"), components.count("premise")) > 3  # the legends alone have one of each per topic
     first = {system: read_run(directory / f"aragorn-{system}.txt") for system in ("bm25", "bm25_arguments")}
     relevant = set(map(tuple, judgments.loc[judgments["rel"] > 0, ["qid", "docno"]].to_numpy()))
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in first.values())
@@ -159,7 +159,7 @@ def test_report_is_self_contained_and_shows_the_results(reported: Path) -> None:
     table = html[html.index("<caption>nDCG@5</caption>") :].partition("</table>")[0]  # best first
     printed = re.findall(r'<th scope="row">(\w+)</th>\n<td><strong>', table)
     tables = {system: evaluate_run(read_run(directory / f"aragorn-{system}.txt"), judgments) for system in SYSTEMS}
-    means = [tables[system][HEADLINE_MEASURES[0]].fillna(0.0).mean() for system in printed]  # sorted with undefined as 0
+    means = [tables[system][HEADLINE_MEASURES[0]].fillna(0.0).mean() for system in printed]  # undefined values count as 0
     assert len(means) == len(SYSTEMS)
     assert means == sorted(means, reverse=True)
     assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
@@ -242,7 +242,7 @@ def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capt
     assert training(["evaluate", *flags, "-o", str(tmp_path / "restricted"), *collection, *runs]) == 0
     restricted = pd.read_csv(tmp_path / "restricted" / "per_topic.csv").query("qrels == 'quality' and run == 'aragorn-gru'")
     topic_rows = topics_table.query("qrels == 'quality' and run == 'aragorn-gru'")
-    assert (restricted.set_index("qid")["Bpref"] > topic_rows.set_index("qid")["Bpref"])[3]  # without `elsewhere`
+    assert (restricted.set_index("qid")["Bpref"] > topic_rows.set_index("qid")["Bpref"])[3]  # ignores `elsewhere`
     capsys.readouterr()
     assert training(["evaluate", *flags[:4], "--baseline", "bm25", *runs]) == 2
     assert "unknown baseline 'bm25'; did you mean" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Test learned fusions: fitting to the sample's qrels, ranking, members, input runs and pools."""
+"""Tests of learned fusions: fitting to the sample's qrels, ranking, members, input runs and pools."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ unjudged_per_topic = 5
 NAMES = ("dirichlet", "dirichlet_rm3", "bm25")
 MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAMES), "mine")
 
-# ---- fitted fusions
+# ---- fitting fusions
 
 
 @pytest.fixture
 def lexical(tmp_path: Path) -> Path:
-    """Copy the checkpoints of the members."""
+    """Copy the checkpoints of the fusions' lexical members."""
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, tmp_path / "checkpoints" / name)
     return tmp_path / "checkpoints"
@@ -218,7 +218,7 @@ def test_shipped_fusion_recipes_are_valid(file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 @pytest.mark.parametrize("model", ["ridge", "trees"])
 def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: MakeExecution, model: str) -> None:
     """If held-out labels leaked into the fit, overfitted trees would rank better than single features."""
@@ -248,7 +248,7 @@ def test_fusion_on_permuted_labels_equals_feature_mean(make_execution: MakeExecu
     assert cross_validated_ndcg(qrels) > np.mean(features) + 0.2
 
 
-# ---- fusions as stages
+# ---- ranking with fusions
 
 
 POOL_DEPTHS = {"dirichlet": 8, "knrm": 12, "bm25": 0, "sbert_conclusions": 0}
@@ -288,18 +288,18 @@ def test_fusion_scores_match_hand_computed_sums(
 
     other_execution = make_execution(corpus_with_topics, checkpoints=stage_checkpoints)
     for name in ("sbert", "bm25", "knrm", "dirichlet"):
-        other_execution.get_ranking(FUSION_CANDIDATES[name])  # cached rankings change no score
+        other_execution.get_ranking(FUSION_CANDIDATES[name])  # cached rankings do not change scores
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
     pd.testing.assert_frame_equal(other_execution.get_ranking(reordered), ranking, check_exact=True)
     single_topics = {qid: make_execution(corpus_with_topics, checkpoints=stage_checkpoints, qid=qid) for qid in ("1", "2", "3")}
     topic_ranking = ranking[ranking["qid"] == "2"].reset_index(drop=True)
-    # A network's scores of a topic vary in the last digits with the other topics of the batch.
+    # A network's scores for a topic vary in the last digits with the other topics in the batch.
     pd.testing.assert_frame_equal(single_topics["2"].get_ranking(STAGE), topic_ranking, rtol=0, atol=1e-6)
 
     pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos[::3]}), how="cross")
     scores = STAGE.score(execution, pd.concat([pairs, ranking[["qid", "docno"]]], ignore_index=True))
     assert np.isfinite(scores).all()
-    np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])  # documents outside the pool change no score
+    np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])  # documents outside the pool do not change scores
     index = next(index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"]))
     qid, docno = pairs.loc[index]
     explanation = STAGE.explain(single_topics[qid], qid, docno)
@@ -308,8 +308,8 @@ def test_fusion_scores_match_hand_computed_sums(
     for row in ranking.groupby("qid").head(3).itertuples():
         explanation = STAGE.explain(single_topics[row.qid], row.qid, row.docno)
         assert [part.label for part in explanation.contributions] == ["intercept", *POOL_DEPTHS, "length"]
-        assert sum(part.value for part in explanation.contributions) == explanation.score  # exactly
-        assert explanation.score == pytest.approx(row.score, abs=1e-6)  # computed for a single topic
+        assert sum(part.value for part in explanation.contributions) == explanation.score  # exact equality
+        assert explanation.score == pytest.approx(row.score, abs=1e-6)  # the explanation is computed for a single topic
 
 
 def test_input_run_is_the_pool(
@@ -321,7 +321,7 @@ def test_input_run_is_the_pool(
     ranking = reranking.get_ranking(STAGE)
     assert sorted(ranking["docno"]) == documents
     pairs = ranking[["qid", "docno"]]
-    bm25 = FUSION_CANDIDATES["bm25"].score(reranking, pairs)  # not the scores of the input run
+    bm25 = FUSION_CANDIDATES["bm25"].score(reranking, pairs)  # bm25 scores the pairs itself instead of reading the input run
     features = STAGE.compute_features(reranking, STAGE.load_checkpoint(reranking.checkpoints), pairs)
     np.testing.assert_array_equal(features["bm25"], bm25)
     assert len(set(ranking["score"])) > 10

@@ -1,4 +1,4 @@
-"""Tests of the README's examples with PyTerrier and ir_datasets, each skipped if the library is not installed."""
+"""Tests of the README's examples with PyTerrier and ir_datasets; each is skipped if its library is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of ir-metadata.yml: its validity for TIRA, methods, training data and updates."""
+"""Tests of ir-metadata.yml: validity for TIRA, retrieval methods, training data, and updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_metadata(directory: Path) -> dict[str, Any]:
 
 
 def get_methods(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Map names to descriptions of the retrieval methods."""
+    """Map the names of the retrieval methods to their descriptions."""
     return {entry["name"]: entry for entry in metadata["method"]["retrieval"]}
 
 

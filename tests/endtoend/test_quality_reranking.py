@@ -1,4 +1,4 @@
-"""End-to-end tests of argument quality: training, reproduction and quality re-ranking."""
+"""End-to-end tests of an argument quality network: training, reproduction, and re-ranking by quality."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def write_lines(file: Path, lines: list[str]) -> None:
 
 @pytest.fixture
 def tables(encoder: Path, tmp_path: Path) -> Path:
-    """Prepare two data sets in a working directory, next to the recipe."""
+    """Prepare two data sets in a working directory, and write a recipe there."""
     write_published_data(tmp_path / "published")
     prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "lists")
     (tmp_path / "order.toml").write_text(RECIPE)

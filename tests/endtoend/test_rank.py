@@ -1,4 +1,4 @@
-"""Tests of `rank` and run.sh: valid runs, unusual topics, damaged checkpoints and output directories in use."""
+"""Tests of the `rank` command and run.sh: valid runs, unusual topics, damaged checkpoints, and output directories in use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rank = Callable[..., tuple[int, str]]
 
 
 def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run run.sh without the caller's variables of TIRA and Python."""
+    """Run run.sh without the caller's environment variables for TIRA and Python."""
     inherited = {
         key: value for key, value in os.environ.items() if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
     }
@@ -32,7 +32,7 @@ def run_sh(*arguments: object, cwd: Path, **environment: str) -> subprocess.Comp
 
 @pytest.fixture
 def rank(checkpoints: Path, tmp_path: Path, capsys: Capture) -> Rank:
-    """Return a function that runs `rank` in this process with `checkpoints` and returns the exit code and stderr."""
+    """Return a function that runs the `rank` command in this process with `checkpoints` and returns exit code and stderr."""
 
     def run(directory: Path, *flags: str, output: str = "out") -> tuple[int, str]:
         command = ["rank", "-i", str(directory), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints), *flags]
@@ -166,7 +166,7 @@ def test_rank_leaves_no_partial_file_on_a_full_disk(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="args.me data not available")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_runs_on_args_me_are_valid_and_deterministic(tmp_path: Path) -> None:
     for output in ("first", "second"):
         process = run_sh(

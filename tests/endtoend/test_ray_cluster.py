@@ -67,7 +67,7 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
 
 
 def reject_shards(write: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `write` to fail if the driver stores a shard: with a shared cache, workers must store them."""
+    """Wrap `write` to fail if the driver stores a shard, since the workers must do so with a shared cache."""
 
     def write_or_fail(store: ArtifactStore, name: str, *args: Any) -> None:
         assert not re.match(r"(part-)?[0-9]+\.", name), name
@@ -77,14 +77,14 @@ def reject_shards(write: Callable[..., None]) -> Callable[..., None]:
 
 
 def compute_slowly(folder: Path, index: int) -> bytes:
-    """Compute a shard slowly and create a trace file named by the shard and the process id."""
+    """Compute a shard slowly and create a trace file named after the shard and the process id."""
     (folder / f"{index}-{os.getpid()}").touch()
     time.sleep(0.4)
     return b"%d" % index * 1000
 
 
 def create_shards(n: int) -> list[Shard[int]]:
-    """Create shards whose input is their number."""
+    """Create `n` shards, each with its number as its input."""
     return [Shard(f"{index:02}.bin", 1, partial(int, index)) for index in range(n)]
 
 
@@ -110,7 +110,7 @@ def test_ray_survives_lost_workers_and_nodes(
     content = compute_shards(
         partial(compute_slowly, traces), shards, ArtifactStore(tmp_path / "cache", {}), engine, CPU, "killed", "parts"
     )
-    assert sorted(written_names) == [shard.file_name for shard in shards[2:]]  # each once, without the shards computed locally
+    assert sorted(written_names) == [shard.file_name for shard in shards[2:]]  # each once, except those computed locally
     assert [content(index) for index in range(16)] == [b"%d" % index * 1000 for index in range(16)]
     assert len(list(traces.iterdir())) > 16  # lost shards were recomputed
 
@@ -155,13 +155,13 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to unshare the network")
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root and unshare")
 def test_local_ray_needs_no_network_and_cleans_up(
     rank_all: RankAll, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
 ) -> None:
     flags = ["--system", "knrm", "--system", "gru", "--device", "cpu"]
     assert rank_all("local", *flags[:4]) == 0
-    with TemporaryDirectory(prefix="t-") as temp_dir:  # short, since paths of sockets have a maximum length
+    with TemporaryDirectory(prefix="t-") as temp_dir:  # a short path, since the paths of sockets have a maximum length
         home, temporary_dir = Path(temp_dir) / "home", Path(temp_dir) / "tmp"
         home.mkdir()
         temporary_dir.mkdir()

@@ -1,4 +1,4 @@
-"""Test the highlighting of terms by frequency, with and without enrichment."""
+"""Tests of the highlighting of terms by frequency, with and without enrichment."""
 
 from __future__ import annotations
 

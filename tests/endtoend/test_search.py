@@ -1,4 +1,4 @@
-"""Tests of `search` on the sample: rankings, terminal and JSON output, errors and the prompt."""
+"""Tests of the `search` command on the sample: rankings, output in a terminal and as JSON, errors, and the prompt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUERY = "Should zoos be abolished?"
 
 @pytest.fixture
 def search(capsys: Capture) -> Any:
-    """Return a function that runs `search` in this process and returns exit code, stdout and stderr."""
+    """Return a function that runs the `search` command in this process and returns exit code, stdout and stderr."""
 
     def run(*flags: str) -> tuple[int, str, str]:
         code = main(["search", *flags, "--device", "cpu"])
@@ -67,7 +67,7 @@ def test_search_shares_rankings_and_cache_with_rank(search: Any, tmp_path: Path,
         "data.args_me.ArgsMeReader.iter_batches",
         "data.argument_metadata.decode_arguments",
     ):
-        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
+        monkeypatch.setattr(f"submission.{function}", None)  # calling it fails
     assert json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"] == expected
     search(*flags, "another query about zoos")
     assert sorted((tmp_path / "work").rglob("*")) == files  # searching writes no files
@@ -181,7 +181,7 @@ def test_prompt_on_a_terminal_is_coloured() -> None:
 
 
 def _read_until(leader: int, pattern: str) -> str:
-    """Read the output of a terminal until it contains a pattern, for at most 30 seconds."""
+    """Read from a terminal until the output contains a pattern, for at most 30 seconds."""
     output, deadline = "", time.monotonic() + 30
     while not re.search(pattern, output):
         assert time.monotonic() < deadline, output

@@ -1,4 +1,4 @@
-"""Tests of the search page: responses of the server, and the page in a browser."""
+"""Tests of the search page: the server's responses, and the page in a browser."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Fetch = Callable[..., tuple[int, dict[str, str], str]]
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Return a function that serves a corpus on a free port until the end of the module's tests."""
+    """Return a function that serves a corpus on a free port until the tests of this module end."""
     servers: list[tuple[SearchServer, Searcher]] = []
 
     def start(directory: Path) -> SearchServer:
@@ -159,7 +159,7 @@ def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: Search
 
 
 def send_bytes(server: SearchServer, request: bytes) -> bytes:
-    """Send bytes, with {host} replaced by the server's address; return the response."""
+    """Send bytes, with {host} replaced by the server's address, and return the response."""
     response = b""
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
         connection.sendall(request.replace(b"{host}", f"127.0.0.1:{server.server_port}".encode()))
@@ -209,7 +209,7 @@ def test_invalid_requests_are_rejected(request_bytes: bytes, fetch: Fetch, serve
     response = send_bytes(server, request_bytes)
     assert b" 200 " not in response.split(b"\r\n")[0]
     assert b"Traceback" not in response
-    assert fetch()[0] == 200  # still running
+    assert fetch()[0] == 200  # the server still runs
     assert "internal error" not in caplog.text
 
 
@@ -248,7 +248,7 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         connection.close()
         process.terminate()
         assert process.wait(10) == 143
-        assert list(tmp_path.iterdir()) == []  # no temporary files are left
+        assert list(tmp_path.iterdir()) == []  # temporary files have been removed
     finally:
         process.kill()
         process.communicate()
@@ -266,11 +266,11 @@ def test_browser_renders_the_page(server: SearchServer, tmp_path: Path) -> None:
     assert count_colours(screenshot.read_bytes()) > 100
     with Image.open(screenshot) as image:
         colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24) or []}
-    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= colours  # matches, PRO and CON: the stylesheet was loaded
+    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= colours  # colours that only the stylesheet defines
 
 
 def _browse(url: str, folder: Path, *flags: str) -> str:
-    """Open a page in headless Chromium and return its output."""
+    """Open a page in headless Chromium and return Chromium's output."""
     browser_flags = [
         "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",

@@ -1,4 +1,4 @@
-"""Test a tagger from tagged documents to a run: training, reduction of a collection to components, search."""
+"""Tests of a tagger, from tagged documents to a run: training, reduction of documents to their components, and search."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
     assert fit(work_dir) == 0
     checkpoint = work_dir / "checkpoints" / "mine"
     metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
-    assert metrics["documents"] == 16  # a fifth of each data set's forty
+    assert metrics["documents"] == 16  # a fifth of the forty documents in each data set
     assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"] / 4
     assert metrics["validation"]["F1"] > 90
@@ -196,7 +196,7 @@ def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails
 
 
 def force_tag(checkpoints: Path, tag: str) -> None:
-    """Make a tagger assign one tag to all words."""
+    """Make the tagger assign the same tag to all words."""
     enricher, provenance = load_enricher(checkpoints / "targer_essays"), {"training_data": {"input": {}}}
     network = enricher.network
     assert isinstance(network, TARGER)

@@ -1,4 +1,4 @@
-"""Test `fit` in two torchrun processes, killed and resumed, and `fit --all`."""
+"""Tests of `fit` in two torchrun processes that are killed and resumed, and of `fit --all`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ micro_batch_size = 8
 validation_queries = 3
 """,
 }
-# Makes the tiny encoder known to torchrun's processes, and skips plotting, which would take most of the time.
+# Makes the tiny encoder known to torchrun's processes and skips plotting, which would take most of the time.
 SCRIPT = """import sys
 from pathlib import Path
 from submission.inference import pretrained
@@ -154,7 +154,7 @@ def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fa
         assert main(arguments) == 0
 
 
-# Replaces Python: logs the start (with recipe, GPU and flags) and end of a job; drmm fails.
+# Replacement for Python that logs the start (with recipe, GPU and flags) and the end of a job, and fails for drmm.
 JOB = """#!/bin/bash
 echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
 [ "$4" != drmm ] || { echo "error: dead" >&2; exit 7; }
@@ -163,7 +163,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 @pytest.fixture
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Replace Python by `JOB`; return a function that reads the lines it logged."""
+    """Replace Python with `JOB`, and return a function that reads the logged lines."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -1,4 +1,4 @@
-"""Test training from prepared data to a checkpoint that ranks, with interruptions and invalid inputs."""
+"""Tests of training, from prepared data to a checkpoint that ranks, with interruptions and invalid inputs."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_vectors_are_read_from_files(work_dir: Path, tmp_path: Path, assert_fail
         vocabulary, vectors = word_vectors.load_vectors(output)
         assert "unseen-word" not in vocabulary.terms
         assert vectors[vocabulary.terms.index("topicaa")].tolist() == [4, 5, 6]
-        assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # random, as it is not in the file
+        assert np.abs(vectors[vocabulary.terms.index("topicab")]).max() > 0  # random, since the file lacks the word
     for line, words in (("4 5 6", "vectors have 3 dimensions, expected 300"), ("4 five 6", "not a word2vec or GloVe file")):
         (tmp_path / "v.txt").write_text(f"fillera 1 2 3\ntopicaa {line}\n")
         assert_fails(3, words, "prepare", "vectors", "--work-dir", work_dir, "-i", tmp_path / "v.txt", "-o", tmp_path / "v")
@@ -318,10 +318,10 @@ def test_complete_checkpoint_is_skipped_and_damaged_one_replaced(
     assert main(fit(ONE_EPOCH)) == 0
     assert read_files(checkpoint) == before
     provenance = json.loads((checkpoint / "provenance.json").read_text())
-    (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # written by another version
+    (checkpoint / "provenance.json").write_text(json.dumps({**provenance, "torch": "1.0"}))  # another version of torch
     assert main(fit(ONE_EPOCH)) == 0
     assert read_files(checkpoint) == before
-    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # replaces another network
+    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # replaces another checkpoint
     assert read_files(checkpoints / "knrm") == before
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
@@ -393,7 +393,7 @@ def test_diverged_and_dead_networks_fail(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="shared/data is missing")
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
     assert main(["prepare", "pairs", "-i", str(REAL_DATA / "touche-2020/input"), "--work-dir", str(tmp_path / "w")]) == 0
     statistics = json.loads((tmp_path / "w" / "statistics.json").read_text())

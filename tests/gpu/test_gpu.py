@@ -1,4 +1,4 @@
-"""Tests that every ranker computes the same scores on a GPU as on the CPU."""
+"""Tests that every ranker computes nearly the same scores on a GPU as on the CPU."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.robustness.harness import Program, write_input
 
 @pytest.fixture
 def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Program:
-    """Return a program with a valid input, and checkpoints of a tiny KNRM and of query likelihood with RM3."""
+    """Return a program with a valid input and the checkpoints of a tiny KNRM and of query likelihood with RM3."""
     write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     caplog.set_level("INFO")
     program = Program(tmp_path, checkpoints, capsys, caplog.handler)
@@ -24,7 +24,7 @@ def program(tmp_path: Path, checkpoints: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.fixture(scope="module")
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rank an input with all systems of FINISHED; the directory contains input, checkpoints, out and work."""
+    """Rank an input with all systems; return the directory of `input`, `checkpoints`, `out` and the cache `work`."""
     directory = tmp_path_factory.mktemp("finished")
     copy_with_topics(corpus, directory / "input")
     for seed, name in enumerate(("knrm", "snrm")):
@@ -41,7 +41,7 @@ def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def finished_program(program: Program, finished: Path) -> Program:
-    """Return a program with a copy of the output and cache of the finished execution."""
+    """Return a program with the input and checkpoints of `finished` and copies of its output and cache."""
     program.input, program.checkpoints = finished / "input", finished / "checkpoints"
     shutil.copytree(finished / "out", program.output)
     shutil.copytree(finished / "work", program.work)

@@ -1,4 +1,4 @@
-"""Run the command line in this process, and check exit codes, messages and runs."""
+"""A command line that runs in this process and whose exit codes, messages and runs are checked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FINISHED = ("knrm", "snrm", "bm25", "dirichlet_rm3")  # systems of the fixture `
 EXIT_CODES = {0, 2, 3, 4, 5, 6}  # all but 1, an internal error
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202e]")
 DEEP = "[" * 100_000  # unclosed JSON arrays
-TOO_SMALL = {"too few lines", "too few topics"}  # issue categories of small runs
+TOO_SMALL = {"too few lines", "too few topics"}  # issues that every small run has
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TOPICS = f"<topics>{TOPIC.format(1, 'Are zoos cruel?')}{TOPIC.format(2, 'golf')}</topics>"
 ARGUMENTS = [
@@ -33,7 +33,7 @@ Result = tuple[int, str]  # exit code and output
 
 
 def write(file: Path, content: str | bytes) -> None:
-    """Write bytes, or text as UTF-8."""
+    """Write bytes, or text in UTF-8, to a file."""
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
@@ -52,7 +52,7 @@ def link_to_zero(file: Path) -> None:
 
 
 class Program:
-    """Command line with input, output, cache and checkpoint directories, and captured output."""
+    """Command line with captured output and directories for input, output, cache and checkpoints."""
 
     def __init__(
         self, folder: Path, checkpoints: Path, capture: pytest.CaptureFixture[str], handler: LogCaptureHandler
@@ -61,7 +61,7 @@ class Program:
         self.checkpoints, self._capture, self._handler = checkpoints, capture, handler
 
     def rank(self, *flags: str, systems: tuple[str, ...] = ("bm25",)) -> Result:
-        """Rank the input, check that all runs are valid, and return exit code and output."""
+        """Run the `rank` command, check that all runs are valid, and return exit code and output."""
         paths = ["-i", str(self.input), "-o", str(self.output), "--checkpoints", str(self.checkpoints), "--device", "cpu"]
         result = self.call("rank", *paths, *(flag for name in systems for flag in ("--system", name)), *flags)
         if result[0] in (0, 6):
@@ -74,11 +74,11 @@ class Program:
         return result
 
     def check(self, *flags: str) -> Result:
-        """Run the check command on the input."""
+        """Run the `check` command and return exit code and output."""
         return self.call("check", "-i", str(self.input), "--checkpoints", str(self.checkpoints), *flags)
 
     def call(self, *arguments: str) -> Result:
-        """Run a command; check that its exit code is documented and that it prints an error message unless the code is 0."""
+        """Run a command; check that its exit code is documented and, unless it is 0, that there is an error message."""
         self.clear_output()
         try:
             code = main(list(arguments))
@@ -103,7 +103,7 @@ class Program:
 def rank_again(program: Program, finished: Path, pattern: str) -> str:
     """Rank again with the cache, check that the runs are unchanged, and return the output.
 
-    Cached rankings are deleted unless `pattern` matches their directory, since they would hide other artifacts.
+    Cached rankings are deleted, since other artifacts would not be read, unless `pattern` matches their directory.
     """
     shutil.rmtree(program.output)
     for ranking in program.work.glob("ranking-*"):

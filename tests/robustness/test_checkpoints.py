@@ -1,4 +1,4 @@
-"""Tests that damaged checkpoints and invalid ones with correct hashes are rejected with a message that names them."""
+"""Tests that damaged checkpoints, and invalid ones with correct hashes, are rejected with a message that names them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replace_file(name: str, content: str | bytes) -> Change:
 
 
 def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
-    """Return a function that sets or deletes (...) a value in a JSON file and updates its hash."""
+    """Return a function that sets a value in a JSON file, or deletes it if `value` is ..., and updates the hash of the file."""
 
     def change(folder: Path) -> None:
         content = json.loads((folder / name).read_text())
@@ -49,7 +49,7 @@ def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
 
 
 def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    """Return a function that changes the weights and updates their hash."""
+    """Return a function that applies `change` to the weights and updates their hash."""
 
     def change_weights(folder: Path) -> None:
         tensors = safetensors.torch.load_file(folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Tests that runs stay correct and foreign files remain if output or cache directories contain damaged or foreign files."""
+"""Tests that damaged or foreign files in output and cache directories do not change runs, and that foreign files remain."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_output_and_cache_must_differ(program: Program) -> None:
 def test_impossible_directories_are_rejected(program: Program, flag: str, path: str) -> None:
     file = program.input.parent / "file"
     file.write_text("theirs")
-    code, output = program.rank(flag, str(file.parent / path))  # the last -o counts
+    code, output = program.rank(flag, str(file.parent / path))  # the last of several -o flags counts
     assert code == 5, output
     assert file.read_text() == "theirs"
 
@@ -182,14 +182,14 @@ def test_file_size_limit_leaves_no_output(program: Program) -> None:
     command = [sys.executable, "-c", script, "rank", *paths]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr
-    assert "cannot be written (disk I/O error)" in done.stderr  # documents.sqlite
+    assert "cannot be written (disk I/O error)" in done.stderr  # of documents.sqlite
     assert "Traceback" not in done.stderr
     assert list(program.output.iterdir()) == []
 
 
 @pytest.fixture
 def small_disk(program: Program) -> Iterator[Callable[[str], None]]:
-    """Mount a small disk at the cache directory; return a function that resizes it."""
+    """Mount a small disk at the cache directory, and return a function that resizes it."""
 
     def mount(*arguments: str) -> None:
         subprocess.run(["mount", *arguments, str(program.work)], check=True, capture_output=True)

@@ -1,4 +1,4 @@
-"""Tests that invalid flags are reported as a one-line usage error before any input is read."""
+"""Tests that invalid flags lead to a one-line usage error before any input is read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ Edits = list[tuple[float, int, bytes]]
 
 
 def apply_edits(content: bytes, edits: Edits) -> bytes:
-    """Apply edits: relative position, number of replaced bytes, replacement."""
+    """Apply edits, each consisting of a relative position, the number of bytes to replace, and their replacement."""
     for position, length, replacement in edits:
         start = int(position * len(content))
         content = content[:start] + replacement + content[start + length :]
@@ -43,7 +43,7 @@ def apply_edits(content: bytes, edits: Edits) -> bytes:
 
 
 def mostly(valid: str, invalid: st.SearchStrategy[Any] = JSON) -> st.SearchStrategy[Any]:
-    """Generate the valid value in most cases, else an invalid one."""
+    """Generate mostly the valid value, and sometimes an invalid one."""
     return st.sampled_from([valid] * 3) | invalid
 
 
@@ -84,7 +84,7 @@ TOPIC_ELEMENT = st.tuples(TITLE | IDS, TITLE).map(
 
 
 def check_agreement(program: Program) -> None:
-    """Check that the commands rank and check have the same exit code, 0 or 3."""
+    """Check that the `rank` and `check` commands return the same exit code, 0 or 3."""
     ranked, checked = program.rank("--overwrite", systems=("bm25", "knrm", "dirichlet_rm3")), program.check()
     assert ranked[0] == checked[0], ranked[1] + checked[1]
     assert ranked[0] in (0, 3)

@@ -1,4 +1,4 @@
-"""Tests that unusual inputs lead to a valid run, and malformed ones to the same error message from rank and check."""
+"""Tests that unusual inputs lead to a valid run, and malformed ones to the same error from the `rank` and `check` commands."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def special(name: str, kind: str) -> Damage:
 
 
 def tirex(**files: str | bytes) -> Damage:
-    """Return a function that writes a TIREx data set; underscores in the names stand for dots."""
+    """Return a function that writes a TIREx data set; in the names, _ stands for a dot."""
 
     def damage(program: Program) -> None:
         shutil.rmtree(program.input)
@@ -116,7 +116,7 @@ def rerank_line(**fields: str) -> str:
 
 
 def input_run(text: str | bytes, name: str = "run.txt") -> Damage:
-    """Return a function that writes a run to re-rank and returns the flags for it."""
+    """Return a function that writes a run to re-rank and returns the flags that select it."""
 
     def damage(program: Program) -> list[str]:
         directory = program.input.parent / "earlier"
@@ -328,7 +328,7 @@ def test_unusual_inputs_are_ranked(program: Program, name: str) -> None:
 def test_rank_and_check_reject_invalid_inputs(program: Program, name: str) -> None:
     damage, message = INVALID[name]
     flags = flags_of(damage(program))
-    for code, output in (program.rank(*flags), *([] if flags else [program.check()])):  # check has no option --input-run
+    for code, output in (program.rank(*flags), *([] if flags else [program.check()])):  # `check` has no option --input-run
         assert code == 3, output
         assert message in output, output
         assert "\x1b" not in output
@@ -345,7 +345,7 @@ def test_scores_beyond_float32_keep_order(program: Program) -> None:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Drop the privileges of root."""
+    """Drop root privileges within the block."""
     os.seteuid(65534)
     try:
         yield
@@ -356,7 +356,7 @@ def as_nobody() -> Iterator[None]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="requires root privileges, which it drops")
 @pytest.mark.parametrize("target", ["directory", "topics.xml", "args-me.json"])
 def test_unreadable_files_are_rejected(program: Program, target: str) -> None:
-    with TemporaryDirectory() as directory:  # only the owner may access directories of pytest
+    with TemporaryDirectory() as directory:  # only their owner may access pytest's directories
         Path(directory).chmod(0o777)
         program.input, program.output = Path(directory) / "input", Path(directory) / "out"
         program.checkpoints = Path(shutil.copytree(program.checkpoints, Path(directory) / "checkpoints"))
@@ -396,4 +396,4 @@ def test_decompression_bomb_with_limited_memory(program: Program) -> None:
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 3, process.stderr
     assert "args-me.json.gz: exceeds the decompression limit" in process.stderr
-    assert int(process.stdout) < 1_500_000  # kilobytes; decompressed 2 GB
+    assert int(process.stdout) < 1_500_000  # in kB; the decompressed file has 2 GB

@@ -1,6 +1,6 @@
-"""Tests that unusual queries lead to results or a clear error in a terminal, as JSON, at a prompt and in a browser."""
+"""Tests that unusual queries lead to results or a clear error, be it in a terminal, as JSON, at a prompt or in a browser."""
 
-# ruff: noqa: RUF001 look-alikes are intended
+# ruff: noqa: RUF001 look-alike characters are intended
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def searcher() -> Iterator[Searcher]:
 
 @pytest.fixture(scope="module")
 def server(searcher: Searcher) -> Iterator[SearchServer]:
-    """Create a server to be called in this process."""
+    """Return a server that is called in this process."""
     with SearchServer(searcher, SYSTEMS, 3, 0) as instance:
         yield instance
 

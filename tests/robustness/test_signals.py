@@ -1,4 +1,4 @@
-"""Tests of signals at any time, and of closed standard streams: a one-line message, documented exit codes, complete runs."""
+"""Tests of signals at any time and of closed standard streams: one-line messages, documented exit codes and complete runs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT
 from tests.robustness.harness import Program
 
-DELAYS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds until the signal: during startup, import of torch, ranking
+DELAYS = (0.0, 0.05, 0.15, 0.4, 0.9, 1.6)  # seconds until the signal: during startup, the import of torch, or ranking
 SYSTEMS = ("--system", "bm25", "--system", "knrm")
-STARTUP_SECONDS = 0.3  # earlier, signal handlers may not yet be installed
+STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
 
 
 def command(program: Program) -> list[str]:
@@ -27,7 +27,7 @@ def command(program: Program) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def default_signal_handlers() -> Iterator[None]:
-    """Reset signal handlers: children of a background job in a shell ignore SIGINT."""
+    """Reset signal handlers, since children of a background job in a shell ignore SIGINT."""
     handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
     yield
     for signum, handler in handlers.items():

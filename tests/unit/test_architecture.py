@@ -1,4 +1,4 @@
-"""Tests that imports between packages match a table and that modules have no import cycles."""
+"""Tests that the imports between packages match a table, and that modules do not import each other in cycles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-# Packages and the packages that they import, in topological order.
+# Packages in topological order, and the packages that they import.
 ALLOWED: dict[str, set[str]] = {
     "submission": set(),
     "submission/fusion": {"submission"},
@@ -103,7 +103,7 @@ FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob
 
 
 def imported_modules(file: Path) -> set[str]:
-    """Return the modules that a file imports, including imports inside functions."""
+    """Return the modules that a file imports, also inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -115,13 +115,13 @@ def imported_modules(file: Path) -> set[str]:
 
 
 def module_file(module: str) -> Path | None:
-    """Return the file of a project module."""
+    """Return the file of a module of this project, or None for other modules."""
     path = ROOT / module.replace(".", "/")
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
 
 
 def imported_files(file: Path) -> set[Path]:
-    """Return the project files that a file imports."""
+    """Return this project's files that a file imports."""
     names = (name for name in imported_modules(file) if name.startswith(("submission", "training")))
     return {imported for name in names if (imported := module_file(name))}
 
@@ -158,7 +158,7 @@ def test_modules_have_no_import_cycle() -> None:
 def test_libraries_are_imported_in_one_place(file: Path) -> None:
     path = file.relative_to(ROOT)
     libraries = {name.split(".")[0] for name in imported_modules(file)}
-    if path.parent.as_posix() == "submission/models/rankers":  # networks know no files and no frames
+    if path.parent.as_posix() == "submission/models/rankers":  # networks access neither files nor frames
         assert not libraries & {"pandas", "pathlib", "json", "numpy"}
     if path.parent.as_posix() != "submission/text":
         assert not libraries & {"tokenizers", "inflect", "nltk"}

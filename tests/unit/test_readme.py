@@ -21,14 +21,14 @@ from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 from training.paths import SYSTEM_MEANS
 from training.report.readme import SECTION_FILES, TABLE_MEASURES, results_table, update_readmes
 
-READMES = (  # in reading order, in which their commands are executed
+READMES = (  # in reading order, which is also the order in which their commands are executed
     "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
     "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
     "training/results/deepct.md", "training/results/targer.md", "training/studies/augmented_sbert/README.md",
     "training/studies/argument_quality/README.md", "training/fusion/README.md", "training/results/distillation.md",
     "training/results/README.md", "tests/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
-SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # maximum bytes; of all others:
+SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # maximum sizes in bytes; all others have at most MAX_SIZE
 MAX_SIZE = 9_000
 
 
@@ -42,7 +42,7 @@ def blocks(language: str) -> list[str]:
 
 
 def tira_commands() -> dict[str, str]:
-    """Return the commands for TIRA by system."""
+    """Map systems to their commands for TIRA."""
     commands = re.findall(r"^/aragorn/run\.sh .*$", read(SECTION_FILES["commands"]), re.MULTILINE)
     return {command.rpartition(" ")[2]: command for command in commands}
 
@@ -87,7 +87,7 @@ def test_front_page_links_to_the_main_topics() -> None:
 
 
 def pins(file: str) -> dict[str, str]:
-    """Return pinned versions by normalised package name."""
+    """Map normalised package names to the pinned versions in a requirements file."""
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     versions = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "\n".join(lines), re.MULTILINE))
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
@@ -145,7 +145,7 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
         assert f"| {name} | {SYSTEMS[name].description} |" in read(SECTION_FILES["systems"])
     order = [line.split()[1] for line in results_table(SYSTEM_MEANS, CHECKPOINT_DIR).splitlines()[2:]]
     assert (order[0], len(order)) == ("fusion", len(SYSTEMS))
-    assert order != list(SYSTEMS)  # in descending order of the first measure
+    assert order != list(SYSTEMS)  # sorted by the first measure instead
 
 
 def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
     ]
     best = [line.split(" | ") for line in (tmp_path / SECTION_FILES["best"]).read_text().splitlines()[5:9]]
     assert [(cells[0], *cells[2:]) for cells in best] == [
-        ("| dirichlet", "0.733", "0.856", "0.715 |"),  # cross-validated, not the .9 of the table
+        ("| dirichlet", "0.733", "0.856", "0.715 |"),  # the cross-validated value, not .9 as in the table
         ("| knrm", "0.400 (0.20–0.60)", "0.400", "0.400 |"),  # noqa: RUF001
         ("| fusion", "0.300 (0.10–0.50)", "0.300", "0.300 |"),  # noqa: RUF001
         ("| bm25", "0.200 (0.10–0.30)", "0.200", "0.200 |"),  # noqa: RUF001
@@ -197,7 +197,7 @@ def test_python_example_of_the_readme_runs() -> None:
     assert re.fullmatch(r"\[-?0\.\d+\]\n", done.stdout), done.stderr
 
 
-EXCLUDED_PROGRAMS = {  # commands that the test below does not execute
+EXCLUDED_PROGRAMS = {  # commands that the next test does not execute
     "docker": "tests/container builds and runs the image",
     "tira-run": "requires docker; tests/container executes the command like it",
     "tira-cli": "requires an account on TIRA",

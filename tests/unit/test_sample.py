@@ -1,4 +1,4 @@
-"""Tests of size, judgments, ids and topics of the bundled sample."""
+"""Tests of the bundled sample: its size, judgments, ids and topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_sample_size() -> None:
     corpus = load_documents(SAMPLE)
     assert len(select_collection(corpus)) >= 300
     assert len(load_topics(find_topic_files(SAMPLE))) >= 12
-    assert len(corpus) - len(select_collection(corpus)) >= 30  # short non-arguments
+    assert len(corpus) - len(select_collection(corpus)) >= 30  # texts too short for the collection
     assert corpus.duplicated(["premise"]).sum() >= 15
 
 

@@ -1,4 +1,4 @@
-"""Tests of the simulation of clusters with hand-computed values."""
+"""Tests of the simulation of clusters against values computed by hand."""
 
 from __future__ import annotations
 

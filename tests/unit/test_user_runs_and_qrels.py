@@ -1,4 +1,4 @@
-"""Tests of the runs and qrels that users write: correct measures, or an error message with file, line and field."""
+"""Tests of `evaluate` on users' runs and qrels: correct measures, or an error message with file, line and field."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
-ORDERS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # x, y, z are unjudged
-Line = Callable[[str, str, int, int], str]  # qid, docno, rank from 1, number of documents
+ORDERS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # x, y and z are unjudged
+Line = Callable[[str, str, int, int], str]  # formats qid, docno, rank from 1, and number of documents as a line of a run
 
 
 def run_of(line: Line, orders: dict[str, str] = ORDERS, by_docno: bool = False) -> str:
-    """Format a run of the topics in `orders`."""
+    """Format a run from the documents of each topic in rank order, with lines sorted by docno if `by_docno`."""
     rows = [(qid, d, rank, len(docs)) for qid, docs in orders.items() for rank, d in enumerate(docs, 1)]
     return "".join(line(*row) for row in (sorted(rows, key=lambda row: (row[0], row[1])) if by_docno else rows))
 
@@ -34,7 +34,7 @@ def plain(qid: str, docno: str, rank: int, size: int) -> str:
 
 
 def scores(rank: str, qid: str = "{}") -> str:
-    """Format a run sorted by docno whose lines share a pattern of ranks, so that only scores define its order."""
+    """Format a run sorted by docno whose ranks follow a pattern, so that only the scores define the order."""
     return run_of(lambda q, d, r, n: f"{qid.format(q)} Q0 {d} {rank.format(r)} {n - r}.5 t\n", by_docno=True)
 
 
@@ -256,8 +256,8 @@ def test_evaluate(
             assert means["q", "run", measure] == pytest.approx(expected, abs=1e-6), measure
 
 
-# Computed by hand: topic 1 ranks a 2, b 1, x, c 0; topic 2 e 0, d 2, y, a 1; topic 3 c 0, b 2, x, z.
-FIRST, SECOND, THIRD = 1.0, 1 / 1.5849625007211562, 0.5  # discounts
+# Computed by hand from documents and grades in rank order: topic 1: a 2, b 1, x, c 0; 2: e 0, d 2, y, a 1; 3: c 0, b 2, x, z.
+FIRST, SECOND, THIRD = 1.0, 1 / 1.5849625007211562, 0.5  # discounts of the first three ranks
 IDEAL = 2 * FIRST + SECOND
 EXPECTED = {
     "nDCG@5 (Touché)": (1 + (2 * SECOND + THIRD) / IDEAL + SECOND) / 3,
@@ -357,14 +357,14 @@ def test_run_of_another_input_is_rejected(
 
 SHARED = ROOT.parent / "shared" / "cases"
 SAMPLE = ROOT / "submission" / "sample"
-CODES = {  # of `evaluate` with a case's run or judgments, the sample's standing for the other
+CODES = {  # exit codes of `evaluate` with a case's run and the sample's qrels, or vice versa
     "rank-all-1-by-docno/run.txt": 0, "rank-against-score/run.txt": 3, "qid-suffix/run.txt": 3, "partial-overlap/run.txt": 0,
     "docno-blank/run.txt": 3, "nan-score/run.txt": 3, "q-comment/q.qrels": 0, "q-half-grades/q.qrels": 0,
     "q-one-topic/q.qrels": 0, "q-message/q.qrels": 3, "q-other-qids.qrels": 3, "two-of-one-name/relevance/qrels.txt": 0,
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="requires the shared example files")
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
 @pytest.mark.parametrize("name", CODES)
 def test_evaluate_user_files(name: str, tmp_path: Path) -> None:
     case, qrels, run = SHARED / name, SAMPLE / "sample.qrels", SHARED / "rank-all-1-by-docno" / "run.txt"
@@ -372,7 +372,7 @@ def test_evaluate_user_files(name: str, tmp_path: Path) -> None:
     assert training(["evaluate", "--qrels", str(qrels), "-o", str(tmp_path), str(run)]) == CODES[name]
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="requires the shared example files")
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared example files")
 @pytest.mark.parametrize(
     ("name", "code"),
     [

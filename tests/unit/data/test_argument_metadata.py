@@ -22,7 +22,7 @@ def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def open_corpus(tmp_path: Path) -> Callable[[dict[str, str]], MetadataStore]:
-    """Write corpus files and open their metadata."""
+    """Return a function that writes corpus files and opens their metadata."""
 
     def write_and_open(contents: dict[str, str]) -> MetadataStore:
         for name, text in contents.items():
@@ -56,7 +56,7 @@ def test_portal_from_file_name(open_corpus: Callable[[dict[str, str]], MetadataS
 
 
 def test_metadata_of_json_lines(open_corpus: Callable[[dict[str, str]], MetadataStore]) -> None:
-    """Stances are those of premises, in the Hugging Face copy those of arguments."""
+    """In args.me, premises have the stances; in the Hugging Face copy, arguments have them."""
     hugging_face_record = {"id": "b", "conclusion": "c", "argument": "text", "stance": "CON"}
     lines = [with_stances("a", "PRO", sourceDomain="debate.org"), hugging_face_record]
     metadata = open_corpus({"args-me.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})

@@ -34,7 +34,7 @@ def directory(make_input: Callable[..., Path]) -> Path:
 
 
 def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
-    """Return the results of all methods of a document store."""
+    """Open a document store and return the results of its methods."""
     with CacheDirectory(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
@@ -150,7 +150,7 @@ def test_kill_before_last_file_rebuilds(
             query_all(directory, tmp_path / "work")
     caplog.set_level(logging.INFO)
     assert query_all(directory, tmp_path / "work") == EXPECTED
-    assert "collection: 3 of 4" in caplog.text  # read once more
+    assert "collection: 3 of 4" in caplog.text  # the corpus is read again
 
 
 def test_unwritable_disk_raises(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

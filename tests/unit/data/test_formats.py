@@ -1,4 +1,4 @@
-"""Tests of topics, documents and candidates in the formats of other software: the records, or the error message."""
+"""Tests that topics, documents and candidates in other software's formats are read, or rejected with an error message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAN, INFINITY = math.nan, math.inf
 
 
 def write(directory: Path, **files: str) -> Path:
-    """Write input files, compressed if their names end with gz; in the names, _ stands for a dot and __ for a dash."""
+    """Write input files, compressed if their names end with gz; in the names, _ stands for a dot and __ for a hyphen."""
     for name, text in files.items():
         file = directory / name.replace("__", "-").replace("_", ".")
         file.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())

@@ -1,4 +1,4 @@
-"""Tests of TIREx data sets, of candidates to re-rank, and of runs of an earlier stage."""
+"""Tests of TIREx data sets, of candidates to re-rank, and of runs written by an earlier stage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def candidate_rows(rows: list[tuple[str, str, float]] = CANDIDATES) -> list[dict
 
 @pytest.fixture
 def dataset_dir(tmp_path: Path) -> Path:
-    """Write queries and documents."""
+    """Write a data set of queries and documents."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "queries.jsonl").write_text(lines(QUERIES))
     (tmp_path / "full" / "documents.jsonl.gz").write_bytes(gzip.compress(lines(DOCUMENTS).encode()))
@@ -58,7 +58,7 @@ def dataset_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reranking(tmp_path: Path) -> Path:
-    """Write only a rerank.jsonl."""
+    """Write a data set that consists of rerank.jsonl only."""
     (tmp_path / "reranking").mkdir()
     (tmp_path / "reranking" / "rerank.jsonl.gz").write_bytes(gzip.compress(lines(candidate_rows()).encode()))
     return tmp_path / "reranking"
@@ -72,7 +72,7 @@ def test_bm25_over_texts(dataset_dir: Path, make_execution: Callable[..., Execut
     data = Dataset(dataset_dir)
     assert data.topics.to_numpy().tolist() == [["2", "Are zoos cruel?"], ["10", "Is golf a sport?"]]
     assert data.documents["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-    assert make_execution(dataset_dir).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # d2, however short it is
+    assert make_execution(dataset_dir).documents.collection_docnos == ["d1", "d2", "d3", "d4"]  # even d2, though short
     assert ("10", "d3", 1) in rank_conclusions(make_execution(dataset_dir))
     assert data.description.endswith("conclusion and premise; each system retrieves from the collection")
 

@@ -18,7 +18,7 @@ from submission.storage.locks import lock_directory
 
 
 def load_array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
-    """Load or build an array; return its values and whether it was built."""
+    """Load or build an array, and return its values and whether it was built."""
     builds: list[bool] = []
 
     def build() -> np.ndarray:
@@ -147,7 +147,7 @@ def test_long_manifest_is_journaled(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for index in range(40):
         store.write(f"{index:02}", str(index))
         assert [*read_manifest(tmp_path / MANIFEST).files] == [f"{i:02}" for i in range(index + 1)]
-    assert sizes == [1, 2, 3, 4, 10, 22]  # about 2 n entries are written for n files
+    assert sizes == [1, 2, 3, 4, 10, 22]  # after n files, about 2n entries have been written
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 18
     reopened = ArtifactStore(tmp_path, {"key": 1})
     contents = [reopened.load_or_build(f"{index:02}", lambda: b"rebuilt") for index in range(40)]
@@ -187,7 +187,7 @@ def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     ArtifactStore(tmp_path, {})
     append_artifact(tmp_path / "a", b"1")
     with (tmp_path / JOURNAL).open("ab") as stream:
-        stream.write(b'\n{"name": "b", "fi')  # incomplete entry of a killed process
+        stream.write(b'\n{"name": "b", "fi')  # an incomplete entry, left by a killed process
     append_artifact(tmp_path / "c", b"2")
     with ProcessPoolExecutor(4) as pool:
         list(pool.map(append_artifact, [tmp_path / f"{index}" for index in range(40)], [b"%d" % index for index in range(40)]))
@@ -243,7 +243,7 @@ def test_lock_directory_is_exclusive(tmp_path: Path) -> None:
     ):
         pass
     with lock_directory(tmp_path), pytest.raises(BlockingIOError), lock_directory(tmp_path.parent):
-        raise BlockingIOError  # not from the lock
+        raise BlockingIOError  # raised by the block, not by the lock
     with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
         pass
 

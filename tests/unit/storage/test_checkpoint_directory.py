@@ -87,7 +87,7 @@ def test_kill_during_rewrite_leaves_complete_directory(
         rmtree, replace, renames = shutil.rmtree, Path.replace, list[Path]()
 
         def remove(path: Path, **options: bool) -> None:
-            """Remove a directory, unless the process is about to be killed."""
+            """Remove a directory, unless the process would by now be killed."""
             if not (directory.with_name(".mine.new") / PROVENANCE).exists() and not renames:
                 rmtree(path, **options)
 

@@ -50,7 +50,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
-    """Return whether an edit of a file changes the fingerprint of modules, or of the program if there are none."""
+    """Return whether an edit of a file changes the fingerprint of `modules` or, without modules, of the program."""
 
     def current() -> str:
         clear_caches()
@@ -118,7 +118,7 @@ def test_unknown_module_raises(toy: Path) -> None:
         code_fingerprint("submission.nowhere")
 
 
-# Syntax of a module
+# Tests of syntax within a module
 
 SOURCE = """import argparse
 import logging
@@ -193,10 +193,10 @@ def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in parse_source(SOURCE.encode()).imports
 
 
-# Modules of this project
+# Tests of the modules of this project
 
 FUTURE = "from __future__ import annotations\n"
-DEPENDENCIES = {  # modules that cache results, with modules on which they depend indirectly
+DEPENDENCIES = {  # from modules that cache results to files on which they depend indirectly
     "submission.data.document_store": {
         "submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py",
     },

@@ -1,4 +1,4 @@
-"""Tests of passages of whole sentences, their words and word pieces."""
+"""Tests of passages, which consist of whole sentences, and of their words and word pieces."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def test_passages_keep_all_words_within_limit(text: str, max_words: int) -> None
 
 @given(st.text(alphabet="a .!\n\t”)\u2003\x1c", max_size=60))
 def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
-    expected = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")  # quadratic in whitespace
+    expected = re.compile(r"[.!?…][\"'”’)\]]*\s+|\s*\n\s*")  # takes time quadratic in the length of whitespace
     assert [match.span() for match in SENTENCE_END.finditer(text)] == [match.span() for match in expected.finditer(text)]
 
 
 def test_long_whitespace_is_split_in_linear_time() -> None:
     start = time.monotonic()
     assert split_passages("zoos are" + " " * 100_000 + "cruel", 5) == ["zoos are" + " " * 100_000 + "cruel"]
-    assert time.monotonic() - start < 1.0  # about 20 s in quadratic time
+    assert time.monotonic() - start < 1.0  # a quadratic algorithm takes about 20 s
 
 
 def test_words_and_word_pieces() -> None:
     reader = PassageReader(build_tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
-    assert first.words == ["topic", "filler", "", "abc", "", ""]  # punctuation is unknown to the tokenizer
+    assert first.words == ["topic", "filler", "", "abc", "", ""]  # the tokenizer does not know punctuation
     assert [first.text[start:end] for start, end in first.spans] == ["Topic", "filler", ",", "Abc", "😀", "."]
     assert first.first_pieces == [0, 1, 2, 3, 6, 7]
     assert len(first) == len(first.piece_ids) == 8
@@ -66,7 +66,7 @@ def test_words_and_word_pieces() -> None:
 def test_passage_is_truncated_to_max_pieces() -> None:
     tokenizer = build_tiny_tokenizer()
     [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
-    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a truncated word is complete
+    assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a word with truncated pieces stays whole
     assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
     [passage] = PassageReader(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)

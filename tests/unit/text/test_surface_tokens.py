@@ -1,4 +1,4 @@
-"""Tests of surface tokens, their spans and character ids, and of passages of whole sentences."""
+"""Tests of surface tokens, of their spans and character ids, and of passages, which consist of whole sentences."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_tokens_are_runs_or_punctuation_marks() -> None:
 def test_tokens_cover_text_except_whitespace(text: str) -> None:
     assert "".join(surface_tokens(text)) == "".join(text.split())
     assert all(word.split() == [word] for word in surface_tokens(text))
-    Vocabulary(sorted(set(map(normalise_token, surface_tokens(text)))))  # no whitespace
+    Vocabulary(sorted(set(map(normalise_token, surface_tokens(text)))))  # fails if a token contains whitespace
 
 
 def test_token_ids_ignore_case_and_digits() -> None:

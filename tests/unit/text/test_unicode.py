@@ -1,4 +1,4 @@
-"""Tests of Unicode normalisation, text rules, and texts that contain special tokens."""
+"""Tests of Unicode normalisation, of text rules, and of texts that contain special tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordToken
 from submission.text.vocabulary import Vocabulary
 from tests.conftest import write_tiny_ranker
 
-VARIANTS = {  # variant → normalised
+VARIANTS = {  # variant → normal form
     "cafe\u0301": "café",
     "zoos": "zoos",
     "\uff3a\uff4f\uff4f\uff53\uff01": "Zoos!",
@@ -61,7 +61,7 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
 
 
 def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
-    """A config without text rule means rule 1; the probe of rule 2 has additional pairs that depend on it."""
+    """A config without a text rule implies rule 1; the probe of rule 2 has additional pairs that depend on the rule."""
     write_tiny_ranker(tmp_path, "knrm", 0)
     new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
