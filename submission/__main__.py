@@ -1,4 +1,4 @@
-"""Rank Touché topics over the args.me corpus and write TREC runs."""
+"""Rank args.me arguments for Touché topics and write TREC runs."""
 
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
     from submission.signals import install_handlers
@@ -28,7 +28,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_explain(commands)
     _add_search(commands)
-    cli.add_options(commands.add("systems", _systems, "list systems with availability and description"), "checkpoint_dir")
+    cli.add_options(commands.add("systems", _systems, "list systems with their availability and description"), "checkpoint_dir")
     return commands.parser
 
 
@@ -40,7 +40,7 @@ def _add_rank(commands: cli.Commands) -> None:
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
-    _add_systems(parser, "run", "The first is also written as run.txt (default: all available, run.txt = fusion)")
+    _add_systems(parser, "run", "The first is also written as run.txt (default: all available, with fusion as run.txt)")
     parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
@@ -66,8 +66,8 @@ def _add_explain(commands: cli.Commands) -> None:
 
 
 def _add_search(commands: cli.Commands) -> None:
-    parser = commands.add("search", _search, "search with one query, at a prompt, or in a web page")
-    help_text = "query text (default: read queries from a prompt; Ctrl-D ends)"
+    parser = commands.add("search", _search, "search with one query, at a prompt, or on a web page")
+    help_text = "query text (default: read queries at a prompt; Ctrl-D quits)"
     parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
     cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION_OPTIONS)
     _add_systems(parser, "search with", "Results are shown side by side (default: fusion on a GPU, else dirichlet)")

@@ -34,7 +34,7 @@ class Report:
         self.lines.append(f"NOTE   {note}")
 
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add the errors of a check, or one line if it passed; `count`: number of errors if an issue represents several."""
+        """Add the errors of a check, or one line if it passed; `count` is their number if issues stand for several."""
         if not issues:
             self.lines.append(f"OK     {label}")
             return
@@ -53,7 +53,7 @@ class Report:
 def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
     """Validate an input directory, all available checkpoints and runs for this input.
 
-    Writes the ids of documents that differ from args.me 2020-04-01 to `mismatched_ids_file`, if given, one per line.
+    If `mismatched_ids_file` is not None, writes to it the ids of documents whose text differs from args.me 2020-04-01.
     """
     report = Report()
     topics, documents = _check_input(input_dir, mismatched_ids_file, report)
@@ -70,7 +70,7 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
 
 
 def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Return topic ids and documents, each None if it has errors; reads them as `rank` does."""
+    """Read topic ids and documents as the `rank` command does; return each, or None if it has errors."""
     try:
         dataset = Dataset(directory)
     except InputError as error:
@@ -120,7 +120,7 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
     elif len(mismatched):
         summary = f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
         examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
-        report.add_note(f"{summary}; their judgments refer to another text: {examples}")
+        report.add_note(f"{summary}; their judgments refer to other texts: {examples}")
     else:
         report.add(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:

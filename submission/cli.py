@@ -65,7 +65,7 @@ class Commands:
         return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
     def group(self, name: str, description: str, metavar: str) -> Commands:
-        """Add a subcommand that has subcommands itself."""
+        """Add a subcommand that itself has subcommands."""
         return Commands(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -147,5 +147,5 @@ def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def path_from_environment(names: list[str], default: T) -> Path | T:
-    """Return the path in the first of the environment variables that is set, else the default; TIRA sets them."""
+    """Return the path in the first environment variable that is set, else the default; TIRA sets these variables."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

@@ -78,7 +78,7 @@ def _install(missing: list[str], files: list[str]) -> int:
 
 
 def _locked_versions() -> str:
-    """Return requirements.lock as constraints without hashes, since pip would then require hashes of all packages."""
+    """Return the constraints in requirements.lock without hashes, with which pip would require hashes of all packages."""
     lines = LOCK.read_text(encoding="utf-8").splitlines()
     return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))
 

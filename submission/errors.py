@@ -59,7 +59,7 @@ class ReproductionError(SubmissionError):
 
 
 class CheckFailedError(SubmissionError):
-    """Errors found by the check command, with the exit code of the first."""
+    """Errors found by the `check` command, with the exit code of the first."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)

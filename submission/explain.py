@@ -1,4 +1,4 @@
-"""Explain a document's score: contributions that sum to it, and the terms behind them."""
+"""Explain a document's score by the contributions that sum to it and the terms behind them."""
 
 import re
 
@@ -8,7 +8,7 @@ from submission.systems.execution import Execution
 from submission.systems.explanation import ExplanationRow, TextSpan
 from submission.text.normalisation import sanitise
 
-MAX_ROWS = 15  # rows per table; the others are summed
+MAX_ROWS = 15  # rows per table; the remaining ones are summed
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components
 RESET = "\x1b[0m"
 WHITESPACE = re.compile(r"\s+")
@@ -64,7 +64,7 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 
 
 def _format_rows(rows: list[ExplanationRow]) -> list[str]:
-    """Format the rows with the largest absolute values, followed by the sum of the others."""
+    """Format the rows with the largest absolute values, followed by the sum of the remaining ones."""
     ordered = sorted(rows, key=lambda row: -abs(row.value))
     top, remaining = ordered[:MAX_ROWS], ordered[MAX_ROWS:]
     width = max((len(row.label) for row in top), default=0)

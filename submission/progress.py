@@ -1,4 +1,4 @@
-"""Progress and logging on stderr: a bar on a terminal, else log messages at intervals."""
+"""Log to stderr and report progress there: by a bar on a terminal, else by log messages at intervals."""
 
 import logging
 import sys

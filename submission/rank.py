@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RankOptions:
-    """Options of the rank command."""
+    """Options of the `rank` command."""
 
     input_dir: Path
     input_run: Path | None
@@ -123,10 +123,10 @@ def _run_depth(options: RankOptions, dataset: Dataset) -> int:
 def _write_run(
     system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, primary: bool
 ) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it was, and the number of documents below `depth`."""
+    """Write a system's run unless it is up to date; return whether it was, and the number of documents cut off."""
     code = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
     key, name = f"{execution.compute_cache_key(system.stage)} {code}", f"{_run_tag(options, system)}.txt"
-    is_current, dropped_count = run_directory.is_complete(name, key), 0
+    is_current, dropped_count = run_directory.is_up_to_date(name, key), 0
     if is_current:
         text = run_directory.read_run(name)
     else:

@@ -82,7 +82,7 @@ RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
 def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return the rows of a topic's documents, given in ranking order; scores (N,)."""
+    """Return the rows of a topic's documents, given in ranking order with their scores (N,)."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 

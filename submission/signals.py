@@ -1,4 +1,4 @@
-"""Handle SIGINT and SIGTERM; imports only light modules."""
+"""Handle SIGINT and SIGTERM, importing only light modules."""
 
 import os
 import signal

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Stopwatch of seconds per stage, excluding nested stages."""
+    """Stopwatch that measures the seconds spent in each stage, excluding nested stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -15,7 +15,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the duration of a with block to a stage."""
+        """Add the duration of a `with` block to a stage."""
         outer_nested, self._nested_seconds = self._nested_seconds, 0.0
         start = time.monotonic()
         try:

@@ -51,7 +51,7 @@ class ArgsMeReader:
 
 
 def find_corpus_files(directory: Path) -> list[Path]:
-    """Return the sorted corpus files of a directory: named by portal or args-me*, JSON or JSON Lines, optionally gzipped."""
+    """Return the sorted corpus files of a directory: JSON or JSON Lines, possibly gzipped, named args-me* or by portal."""
     files = find_files(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in EXTENSIONS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
@@ -65,7 +65,7 @@ def find_corpus_files(directory: Path) -> list[Path]:
 
 @gc_paused()
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read arguments as `docno conclusion premise` in file order, premises joined by a space; return them and all issues.
+    """Read arguments as `docno conclusion premise` in file order, with premises joined by spaces; return them and all issues.
 
     Drops duplicate arguments (same id and text); an id with different texts is an issue.
     """
@@ -96,7 +96,7 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id with different texts; file_names (N,): file of each row of the corpus."""
+    """Yield an issue for each id with different texts; file_names (N,): the file that each row comes from."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))

@@ -1,4 +1,4 @@
-"""Verify the ids of args.me 2020-04-01, whose part after -A is a hash of premise and conclusion."""
+"""Verify the ids of args.me 2020-04-01, in which the part after -A is a hash of premise and conclusion."""
 
 import re
 
@@ -11,7 +11,7 @@ HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
 def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents `docno conclusion premise` whose id does not match their text: their judgments refer to another text.
+    """Find documents `docno conclusion premise` whose ids do not match their texts; their judgments refer to other texts.
 
     Returns:
         The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).
@@ -25,7 +25,7 @@ def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
 
 
 def java_string_hash(text: str) -> int:
-    """Return Java's String.hashCode as an unsigned integer: Σᵢ cᵢ · 31^(n - 1 - i) mod 2³², with the n UTF-16 code units cᵢ."""
+    """Return Java's unsigned String.hashCode: Σᵢ cᵢ · 31^(n - 1 - i) mod 2³², where the cᵢ are the n UTF-16 code units."""
     code_units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").astype(np.uint32)
     powers = np.full(len(code_units), 31, dtype=np.uint32)
     powers[:1] = 1

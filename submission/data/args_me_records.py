@@ -1,4 +1,4 @@
-"""Decode args.me arguments from JSON or JSON Lines, and describe invalid ones. A line has one of two layouts:
+"""Decode args.me arguments from JSON or JSON Lines, and describe invalid ones. A JSON line has one of two layouts:
 
 {"id": …, "conclusion": …, "premises": [{"text": …}]}
 {"id": …, "conclusion": …, "argument": …}  as in the Hugging Face copy, with the text of the only premise
@@ -22,7 +22,7 @@ T = TypeVar("T")
 JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
-FIRST_LINE_BYTES = 1 << 24  # number of bytes in which the end of the first line is searched
+FIRST_LINE_BYTES = 1 << 24  # number of bytes in which the end of the first line is sought
 
 
 class Premise(msgspec.Struct, gc=False):
@@ -66,7 +66,7 @@ def is_jsonl(file: Path) -> bool:
 
 
 def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
-    """Read the arguments of a file and all issues; decodes valid JSON at once, which is faster than one by one."""
+    """Read the arguments of a file and all issues; valid JSON is decoded as a whole, which is faster than one by one."""
     if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = decode_arguments(Argument, file)
@@ -174,7 +174,7 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
 
 
 def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) -> Argument | InputError:
-    """Decode an argument; return an InputError if it is invalid, raise it if the file is not UTF-8."""
+    """Return a decoded argument, or an InputError if it is invalid; raise InputError if the file is not UTF-8."""
     try:
         argument = msgspec.json.decode(raw, type=Argument)
     except UnicodeDecodeError:
@@ -196,7 +196,7 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the number of the argument with an issue (0: outside arguments), its location, and the path inside it."""
+    """Return the number of the argument with an issue (0: outside arguments), and the issue's location and path in it."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)

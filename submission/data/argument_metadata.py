@@ -1,6 +1,6 @@
 """Look up the stance and portal of args.me arguments, for display only.
 
-Stored in the cache directory on first use: origins.sqlite with the table origins(docno, stance, portal)
+On first use, both are stored in the cache directory: origins.sqlite with the table origins(docno, stance, portal)
 """
 
 import logging
@@ -24,7 +24,7 @@ STANCES = ("PRO", "CON")
 
 
 class ArgumentMetadata(NamedTuple):
-    """Stance of an argument towards its conclusion, and its portal; "" if unknown."""
+    """Stance of an argument towards its conclusion, and portal of the argument; "" if unknown."""
 
     stance: str = ""
     portal: str = ""
@@ -52,7 +52,7 @@ class MetadataStore:
         self._file = file
 
     def get(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        """Return metadata by docno, without documents that have none; raise OutputError if the file is unreadable."""
+        """Return metadata by docno, omitting documents that have none; raise OutputError if the file is unreadable."""
         docnos_json = msgspec.json.encode(list(docnos)).decode()
         statement = "select * from origins where docno in (select value from json_each(?))"
         rows = fetch_rows(self._file, statement, docnos_json)
@@ -73,7 +73,7 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield docno, common stance of all premises, and portal; nothing if the optional fields of the file are malformed."""
+    """Yield docno, the stance that all premises share, and portal; nothing if the optional fields of the file are malformed."""
     try:
         arguments = decode_arguments(_Argument, file)
     except (InputError, ValueError, RecursionError, MemoryError):

@@ -22,18 +22,18 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
-    """Count the whitespace tokens of each premise, at most max(1, min_words); returns (N,)."""
+    """Return the number (N,) of whitespace tokens of each premise, or max(1, min_words) if there are more."""
     limit = max(1, min_words)
 
     def count(premise: str) -> int:
-        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # sufficient for most long premises
+        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # of most long premises, this prefix has enough words
         return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
 
     return np.array([count(premise) for premise in premises], dtype=int)
 
 
 def log_collection_size(document_count: int, empty_count: int, short_count: int, min_words: int) -> None:
-    """Log the size of the collection and the numbers of empty and of short premises."""
+    """Log the size of the collection and the numbers of empty and short premises."""
     if min_words:
         message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
         size = document_count - empty_count - short_count

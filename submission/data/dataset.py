@@ -35,10 +35,10 @@ class DatasetReader(Protocol):
         """Read documents `docno conclusion premise`; return them and all issues."""
 
     def iter_batches(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, in any order and with duplicates; raise InputError on the first issue."""
+        """Yield the documents in batches, in any order and possibly with duplicates; raise InputError on the first issue."""
 
     def read_candidates(self) -> pd.DataFrame | None:
-        """Read candidates `qid docno rank score line` in file order, missing values as NaN; return None if there is no file."""
+        """Read candidates `qid docno rank score line` in file order, with NaN for missing values; None if there is no file."""
 
 
 class Dataset:
@@ -98,7 +98,7 @@ class Dataset:
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
-        """Return the validated supplied ranking, None if there is none; `find_unknown` returns the docnos not in the input."""
+        """Return the validated supplied ranking, if any; `find_unknown` returns the given docnos missing from the input."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None

@@ -58,7 +58,7 @@ class DocumentStore:
         return conclusions
 
     def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:
-        """Return `docno conclusion premise` of the documents in the order of `docnos`, without unknown ones."""
+        """Return `docno conclusion premise` of the documents in the order of `docnos`, omitting unknown ones."""
         return self._select(["docno", "conclusion", "premise"], docnos)
 
     def all_docnos(self) -> set[str]:

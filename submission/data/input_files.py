@@ -62,7 +62,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
 
 
 def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
-    """Decorate a generator of a file's records so that it yields, as its last item, an InputError that ends it."""
+    """Decorate a generator of a file's records so that, if reading fails, its last item is an InputError."""
 
     @wraps(read)
     def records(file: Path, *args: Any) -> Iterator[T | InputError]:
@@ -128,7 +128,7 @@ def read_text(file: Path) -> str:
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield line number and content of the non-blank lines of a file, plain or gzipped, without byte order mark."""
+    """Yield the number and content of each non-blank line of a file, plain or gzipped, without byte order mark."""
     with as_input_errors(file), open_regular(file) as packed:
         remaining = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:

@@ -17,7 +17,7 @@ JsonPath = tuple[str | int, ...]  # keys and 0-based indices from the root to a 
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # invalid JSON, but written by Python's json.dump
 MSGSPEC_MESSAGE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
-MAX_DEPTH = 500  # reported as too deep; msgspec accepts slightly fewer than 1000 levels
+MAX_DEPTH = 500  # deeper JSON is reported as too deep; msgspec accepts slightly fewer than 1000 levels
 NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them with a string, a number or null"
 
 

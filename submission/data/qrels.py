@@ -18,7 +18,7 @@ UNJUDGED = -1  # grade of documents that were pooled but not judged
 
 
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
-    """Read qrels, plain or gzipped, as `qid docno rel` in file order; if `docnos` is given, only judgments of these documents.
+    """Read qrels, plain or gzipped, as `qid docno rel` in file order, restricted to `docnos` unless it is None.
 
     Grades are integers (4 or 4.0) or decimals. Judgments with grade -1 (unjudged) are dropped; other negative grades (-2: spam
     in Touché) become 0.

@@ -1,4 +1,4 @@
-"""Validate TREC run files: errors for which TIRA rejects a run, and stricter checks."""
+"""Validate TREC run files: find errors for which TIRA rejects a run, and apply stricter checks."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from submission.data.supplied_rankings import count_missing, suggest_normalisati
 from submission.errors import InputError, abbreviate, pluralise
 from submission.rankings import MAX_DEPTH, TAG_PATTERN
 
-TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # limits of TIRA
+TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # TIRA's limits
 POSITIONAL_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 WHITESPACE = re.compile(r"\s")
 TIRA_ERROR, STRICTER = "rejected by TIRA", "stricter than TIRA"  # levels
@@ -58,7 +58,7 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
 
 
 def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
-    """Summarise each category of issues in one line: level, number of lines, first occurrence."""
+    """Summarise each category of issues in one line: level, number of lines and first occurrence."""
     by_category: dict[tuple[str, str], list[RunIssue]] = {}
     for issue in issues:
         by_category.setdefault((issue.level, issue.category), []).append(issue)

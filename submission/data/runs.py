@@ -97,7 +97,7 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
 
 
 def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
-    """Parse a line; return its row unless fields or rank are invalid, and its issue, if any."""
+    """Parse a line; return its row (None if fields or rank are invalid) and its issue (None if it is valid)."""
     fields = line.fields
     if len(fields) != 6:
         hint = " (tag missing)" if len(fields) == 5 and parse_integer(fields[3]) is not None else ""

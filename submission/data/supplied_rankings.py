@@ -13,7 +13,7 @@ from submission.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)
 
-NORMALISATIONS: dict[str, Callable[[str], str]] = {  # of ids, by description
+NORMALISATIONS: dict[str, Callable[[str], str]] = {  # normalisations of ids, by description
     "without leading zeros": lambda qid: qid.lstrip("0") or "0",
     "without the part after the first `.`": lambda qid: qid.partition(".")[0],
     "without the prefix before the number": lambda qid: re.sub(r"^[^0-9]+(?=[0-9])", "", qid),
@@ -22,12 +22,12 @@ NORMALISATIONS: dict[str, Callable[[str], str]] = {  # of ids, by description
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Sort the documents of each topic by `ranking_order.RULE`.
+    """Sort the documents of each topic by rank or score.
 
     Args:
-        ranking: Frame `qid docno rank score line` in file order. If the file has no ranks or no scores, the column is NaN and
-            only the other one is used; if it has neither, documents are in file order. Ties are in file order.
-        order: Column to sort by; "auto" applies `ranking_order.RULE`.
+        ranking: Frame `qid docno rank score line` in file order. If the file has no ranks or no scores, that column is NaN and
+            only the other is used; if it has neither, documents are in file order. Ties are in file order.
+        order: Column to sort by; "auto" applies `trec_lines.RULE`.
         source: File of the ranking, for messages.
 
     Returns:
@@ -117,7 +117,7 @@ def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
 
 
 def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> str:
-    """Return a hint to the normalisation under which two disjoint id sets overlap; "" if there is none.
+    """Return a hint that names the normalisation under which two disjoint id sets overlap; "" if there is none.
 
     Example: " 01 without leading zeros equals 1; rename the topics of one file."
     """

@@ -5,7 +5,7 @@ documents.jsonl  {docno, text}; or corpus.jsonl
 rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; also queries and documents if their files are missing
 
 All files may be gzipped; `tirex_records` lists further field names. Rank and score are optional. The text combines premises
-and conclusion and is used for both.
+and conclusion and is used as both.
 """
 
 import logging
@@ -100,7 +100,7 @@ class TirexReader:
 
     @cached_property
     def _candidates(self) -> Records:
-        """Candidates, with queries and texts if there are no files of these."""
+        """Candidates, including queries and texts if these have no files of their own."""
         assert self.rerank_file
         query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
         text_fields = [fields.TEXT] if self._documents == self.rerank_file else []
@@ -109,12 +109,12 @@ class TirexReader:
 
 
 def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
-    """Return the first file that exists under one of the names, plain or gzipped; None if there is none."""
+    """Return the first existing file with one of the names, plain or gzipped; None if there is none."""
     return next((file for name in names for file in find_files(directory, name, f"{name}.gz")), None)
 
 
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
-    """Return the first record of each id, and the issues extended by those of ids with different texts."""
+    """Return the first record of each id, and `issues` extended by ids with different texts."""
     first = records.drop_duplicates(id_column)
     expected = records[id_column].map(dict(zip(first[id_column], first[text_column], strict=True)))
     first_lines = dict(zip(first[id_column], first["line"], strict=True))

@@ -1,4 +1,4 @@
-"""Parse the records of TIREx files, whose field names vary (TIRA's client, ir_datasets)."""
+"""Parse the records of TIREx files, whose field names vary between TIRA's client and ir_datasets."""
 
 import json
 import math
@@ -60,7 +60,7 @@ def _parse_score(value: object) -> float:
             score = math.inf
         if math.isfinite(score):
             return score
-    raise _FieldError("expected a finite number, or the field in no line")
+    raise _FieldError("expected a finite number; set the field in every line or in none")
 
 
 def _parse_rank(value: object) -> float:
@@ -68,7 +68,7 @@ def _parse_rank(value: object) -> float:
         rank = _parse_score(value)
         if 0 <= rank < RANK_LIMIT and rank.is_integer():
             return rank
-    raise _FieldError("expected a non-negative integer, or the field in no line")
+    raise _FieldError("expected a non-negative integer; set the field in every line or in none")
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
 TEXT = Field("text", ("text", "default_text"), _parse_text)
 QID = Field("qid", ("qid", "query_id"), _parse_qid)
 QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
-CANDIDATE_QUERY = Field("query", ("query",), _parse_text)  # `text` of a candidate is the document's
+CANDIDATE_QUERY = Field("query", ("query",), _parse_text)  # the field `text` of a candidate belongs to the document
 RANK = Field("rank", ("rank",), _parse_rank, optional=True)
 SCORE = Field("score", ("score",), _parse_score, optional=True)
 FIELDS = (DOCNO, TEXT, QID, QUERY, RANK, SCORE)
@@ -95,7 +95,7 @@ _Record = msgspec.defstruct(
 
 
 def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, list[str]]:
-    """Read records as a frame with one column per field and the column line; return it and all issues."""
+    """Read records as a frame with one column per field and the column `line`; return it and all issues."""
     rows, issues = collect(iter_records(file, fields))
     frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
     for field in fields:
@@ -145,7 +145,7 @@ def _format_value(value: object) -> str:
 
 
 def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
-    """Describe why a line is invalid, and the expected format."""
+    """Describe why a line is invalid, and which format is expected."""
     if isinstance(error, _MissingFieldError) and is_beir(line):
         return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):

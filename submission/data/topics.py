@@ -19,7 +19,7 @@ def find_topic_files(directory: Path) -> list[Path]:
 
 
 def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read topics `qid query` by ascending number, with the title as query; return them and all issues."""
+    """Read topics `qid query` in ascending order of number, with titles as queries; return them and all issues."""
     titles: dict[str, str] = {}
     locations: dict[str, str] = {}
     issues = []

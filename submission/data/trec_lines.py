@@ -1,4 +1,4 @@
-"""Read TREC files: whitespace-separated fields; comments start with #. Orders of documents in runs."""
+"""Read TREC files, with whitespace-separated fields and comments after #, and define the orders of documents in runs."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -63,13 +63,13 @@ def parse_float(field: str) -> float | None:
 def describe_field_count(
     fields: Sequence[str], layout: str, kind: str, is_valid: Callable[[Sequence[str]], bool], hint: str = ""
 ) -> str:
-    """Describe a line with a wrong number of fields.
+    """Describe a line with the wrong number of fields.
 
     Args:
         fields: Fields of the line.
         layout: Names of the expected fields in backticks, the third being the docno.
         kind: Kind of file, "run" or "qrels".
-        is_valid: Function that returns whether fields are valid as those after the docno.
+        is_valid: Function that returns whether the fields after the docno are valid.
         hint: Advice if there are too few fields.
     """
     names = layout.strip("`").split()

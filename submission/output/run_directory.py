@@ -57,8 +57,8 @@ class RunDirectory:
         """Return whether the record contains a run file."""
         return name in self._store
 
-    def is_complete(self, name: str, cache_key: str) -> bool:
-        """Return whether a run file exists, is unchanged, and has this key (a hash of code, checkpoints, device and precision).
+    def is_up_to_date(self, name: str, cache_key: str) -> bool:
+        """Return whether a run file exists, is intact and has this key (a hash of code, checkpoints, device and precision).
 
         Raises:
             OutputError: If it has another key, and `overwrite` is false.

@@ -14,7 +14,7 @@ MAX_SCORE = np.finfo(np.float32).max
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError if a run tag is invalid in the TREC format or for the TIREx evaluator."""
+    """Raise UsageError if a run tag is invalid in the TREC format or rejected by the TIREx evaluator."""
     if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
         rule = f"use at most {MAX_TAG_LENGTH} letters, digits, - or _"
         raise UsageError(f"invalid tag '{abbreviate(tag)}': {rule}; choose another --team")

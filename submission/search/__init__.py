@@ -6,4 +6,4 @@ cannot be loaded, and UsageError for invalid arguments.
 
 from submission.search.api import load_system as load_system
 
-open_system = load_system  # deprecated; removed in the next release
+open_system = load_system  # deprecated; to be removed in the next release

@@ -11,7 +11,7 @@ from submission.data.input_files import is_invalid_id
 from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
 
-MAX_CHARACTERS = 10_000  # per query
+MAX_CHARACTERS = 10_000  # maximum per query
 SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates (undecodable bytes on the command line)
 Arguments = pd.DataFrame | Iterable[str] | Path
@@ -57,7 +57,7 @@ def build_topics(queries: Queries) -> pd.DataFrame:
 
 
 def clean_query(text: str) -> str:
-    """Normalise a query as the title of a topic, to a single line. Raises UsageError if it is empty or too long."""
+    """Normalise a query to a single line, like the title of a topic. Raises UsageError if it is empty or too long."""
     text = text.strip()
     if len(text) > MAX_CHARACTERS:
         start = abbreviate(text[:40])
@@ -73,7 +73,7 @@ def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
-    """Return columns (an id and texts) of a frame. Raises InputError if one is missing or contains an invalid value."""
+    """Return the given columns (id and texts) of a frame. Raises InputError if one is missing or has an invalid value."""
     for column in columns:
         if column not in frame:
             raise InputError(
@@ -84,7 +84,7 @@ def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.D
     for value in ids:
         if not isinstance(value, str) or is_invalid_id(value):
             text = abbreviate(repr(value))
-            raise InputError(f"{label}: invalid {ids.name} {text}; use a string without whitespace and control characters")
+            raise InputError(f"{label}: invalid {ids.name} {text}; use a string without whitespace or control characters")
     for duplicate in ids[ids.duplicated()]:
         raise InputError(f"{label}: duplicate {ids.name} {abbreviate(duplicate)}; ids must be unique")
     for column in columns[1:]:

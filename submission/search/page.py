@@ -72,7 +72,7 @@ def _parse_fields(query: str) -> dict[str, list[str]]:
 
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query
-MAX_CONTRIBUTIONS = 12  # shown per score; the remaining ones are summed
+MAX_CONTRIBUTIONS = 12  # contributions shown per score; the remaining ones are summed
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def render_error(site: SiteSettings, params: PageParams, message: str) -> str:
 
 
 def split_segments(hit: Hit, span: Span) -> Iterator[tuple[str, bool, str]]:
-    """Split a span of a premise into segments; yield each text, whether it is a match, and its highlight label ("": none)."""
+    """Split a span of a premise into segments; yield the text, whether it is a match, and the label ("": none) of each."""
     matches = {index for match in hit.snippet.matches if _is_inside(match, span) for index in range(*match)}
     highlights = [highlight for highlight in hit.highlights if _is_inside(highlight, span)]
     labels = {index: highlight.label for highlight in highlights for index in range(highlight.start, highlight.end)}

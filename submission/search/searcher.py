@@ -1,4 +1,4 @@
-"""Search of a corpus with several systems; indexes stay open, a query's own data are deleted with it."""
+"""Search of a corpus with several systems; indexes stay open, while the data of a query are deleted with it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class QueryExecution(Execution):
 
 
 FALLBACK_DIR = Path()  # parent of temporary directories if the system's temporary directory is not writable
-CACHED_QUERIES = 8  # recent queries whose results are kept, so that links on the page recompute nothing
+CACHED_QUERIES = 8  # number of recent queries whose results are kept, so that links on the page recompute nothing
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def _suppress_info() -> Iterator[None]:
 def _compute_term_weights(
     query: str, systems: Sequence[System], execution: QueryExecution
 ) -> tuple[dict[str, float], TermAnalyser]:
-    """Return the weights of the query terms and the analyser; the weights are log(1 + N / df), or 1 if no system is lexical."""
+    """Return the query terms' weights, log(1 + N / df) or, if no system is lexical, 1, and the analyser of the terms."""
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
             with suppress(CheckpointError):  # reported in the results of its system

@@ -1,4 +1,4 @@
-"""Snippet extraction and highlighting of a document's words."""
+"""Extraction of snippets, and highlighting of a document's words."""
 
 import math
 import re

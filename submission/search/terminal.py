@@ -20,7 +20,7 @@ MIN_WIDTH = 20  # rich drops wide characters in narrower consoles
 MIN_COLUMN_WIDTH = 44  # minimum width of a system's column
 MAX_TEXT_WIDTH = 110  # per system; longer lines are hard to read
 INDENT = 5
-MAX_CONTRIBUTIONS = 5  # shown per score
+MAX_CONTRIBUTIONS = 5  # contributions shown per score
 STANCES = {"PRO": "bold green", "CON": "bold red"}
 MATCH = "bold underline yellow"
 

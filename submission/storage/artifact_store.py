@@ -1,4 +1,4 @@
-"""Store files that are built once, and rebuilt if their inputs change or they are damaged."""
+"""Store files that are built once, and rebuilt if they are damaged or their inputs change."""
 
 import hashlib
 import io
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MANIFEST = "manifest.json"
-JOURNAL_THRESHOLD = 100  # maximum number of files for which the manifest is rewritten for each new file
+JOURNAL_THRESHOLD = 100  # up to this number of files, each new one rewrites the manifest
 DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -82,7 +82,7 @@ class ArtifactStore:
             origin = f"made from another {' and '.join(changed)}" if previous.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
             raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing)}); {advice}")
-        # List them only once: the cost of a write must not grow with the number of files.
+        # List the directory only once: the cost of a write must not grow with the number of files.
         self._stale_files = atomic_files.find_stale_files(directory)
         for name in {*expected_names, manifest_name}:
             self._remove_stale(name)
@@ -138,7 +138,7 @@ class ArtifactStore:
     def _write_files(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
         """Write files under temporary names, add them to the manifest, and rename them.
 
-        A kill between the last two steps leaves a checksum mismatch, so that the file is rebuilt.
+        An interruption between the last two steps leaves a checksum mismatch, so that the file is rebuilt.
         """
         for name in names:
             self._remove_stale(name)
@@ -176,7 +176,7 @@ class ArtifactStore:
         return None
 
     def _update_manifest(self, name: str, entry: ManifestEntry) -> None:
-        """Add an entry: rewrite the manifest or append to the journal, so that n files cost O(n)."""
+        """Add an entry: rewrite the manifest or append to the journal, so that adding n files takes O(n) time."""
         if self._outdated_names:
             remove_if_possible(self._journal_path)
             for outdated in self._outdated_names:

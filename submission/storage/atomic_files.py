@@ -41,7 +41,7 @@ def unwritable(path: Path, error: OSError) -> OutputError:
 
 
 def write_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file such that it always has its complete old or new content."""
+    """Write a file so that it always has either its complete old or its complete new content."""
     temporary = temporary_path(file)
     try:
         with temporary.open("wb") as stream:
@@ -74,7 +74,7 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove the temporary files of killed processes, only those with the given final names if `names` is not None."""
+    """Remove the temporary files of killed processes; only those with the final names `names` unless it is None."""
     for name, paths in find_stale_files(directory).items():
         if names is None or name in names:
             for path in paths:
@@ -82,10 +82,10 @@ def remove_stale_files(directory: Path, names: Collection[str] | None = None) ->
 
 
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
-    """Write a directory of files such that its path always holds the complete old or the complete new directory.
+    """Write a directory of files so that its path always holds either the complete old or the complete new directory.
 
-    If the file system cannot exchange two directories, a kill between two renames leaves the old one under a backup name, from
-    which `recover_directory` restores it.
+    If the file system cannot exchange two directories, an interruption between two renames leaves the old one under a
+    backup name, from which `recover_directory` restores it.
     """
     staging, backup = (directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old"))
     try:

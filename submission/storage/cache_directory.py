@@ -1,4 +1,4 @@
-"""Cache directory: rankings, scores, indexes and documents, each in a directory named by the hash of its cache key."""
+"""Cache directory: rankings, scores, indexes and documents, each in a directory named after the hash of its cache key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CacheDirectory:
 
     Args:
         directory: Cache directory; None: a temporary directory, removed on exit.
-        fallback_dir: Parent of the temporary directory if the system has none.
+        fallback_dir: Parent of the temporary directory if the system has no place for one.
     """
 
     def __init__(self, directory: Path | None, fallback_dir: Path) -> None:

@@ -21,7 +21,7 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class TrainingData(msgspec.Struct):
-    """Training data: hashes of its files by name, its name and its licence."""
+    """File hashes (by file name), name and licence of the training data."""
 
     input: dict[str, str] = {}
     data: str = "args.me"

@@ -1,7 +1,7 @@
 """Hash the code that computes an artifact, so that a cache is reused only by the code that filled it.
 
 The fingerprint covers the syntax trees of the modules that compute the artifact and of all modules that they import. A version
-number per artifact would have to be increased by hand, and forgetting it would silently reuse a stale result. Docstrings,
+number per artifact would have to be increased by hand, and forgetting to do so would silently reuse a stale result. Docstrings,
 comments, help texts and the messages of errors and logs are excluded, so that editing them recomputes nothing, unless a message
 is first assigned to a variable.
 """
@@ -175,7 +175,7 @@ def parse_source(source: bytes) -> ParsedModule:
 
 
 def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
-    """Append the type and fields of a node, depth first, or a plain value, to `syntax`."""
+    """Append a plain value, or the type and fields of a node (depth first), to `syntax`."""
     if isinstance(value, list):
         syntax.append("[")
         for item in value:

@@ -116,6 +116,6 @@ def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[Syste
 
 
 def get_stage_name(stage: Stage) -> str:
-    """Return the name of the stage as a system or, failing that, as a fusion candidate or its repr."""
+    """Return the name of a stage as a system, else its name as a fusion candidate, else its repr."""
     names = {candidate: name for name, candidate in FUSION_CANDIDATES.items()}
     return (names | {system.stage: system.name for system in SYSTEMS.values()}).get(stage) or repr(stage)

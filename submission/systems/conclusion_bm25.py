@@ -1,4 +1,4 @@
-"""BM25 retrieval over conclusions that returns all their premises: the candidate set of the neural re-rankers."""
+"""BM25 over conclusions, returning all premises of each: the candidates of the neural re-rankers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class ConclusionStage(Stage):
             return retrieve(execution.topics, index)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the BM25 scores of the documents' conclusions, with the statistics of the collection."""
+        """Compute the BM25 scores of the documents' conclusions, with collection statistics."""
         index = self._load_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]

@@ -51,7 +51,7 @@ class Enrichment(Component):
             return enrich_collection(docnos, load_texts, checkpoint, execution.device, cache, execution.engine)
 
     def compute_term_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
-        """Compute the term frequencies of documents, each enriched separately so that its result is reproducible."""
+        """Compute the term frequencies of documents, enriching each separately so that the results are reproducible."""
         function = partial(enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device)
         return run_one(execution.engine, function, select_texts(documents, fields), execution.device)
 

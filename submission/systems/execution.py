@@ -60,7 +60,7 @@ class Component(ABC):
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def key_parts(self, execution: Execution) -> list[str]:
-        """Return the parts of the cache key in addition to component, input, code and dependencies."""
+        """Return the parts of the cache key besides component, input, code and dependencies."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return [] if checkpoint is None else [checkpoint.fingerprint]
 
@@ -90,7 +90,7 @@ class Stage(Component):
 
     @abstractmethod
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the scores (N,) of N pairs `qid docno`, including documents that the stage would not retrieve."""
+        """Compute the scores (N,) of N pairs `qid docno`, including pairs that the stage would not retrieve."""
 
     @abstractmethod
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:

@@ -63,7 +63,7 @@ def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> 
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Add the member's name to errors raised in the context."""
+    """Add the member's name to errors raised in the `with` block."""
     try:
         yield
     except (InputError, OutputError):

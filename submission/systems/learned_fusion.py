@@ -27,7 +27,7 @@ class LearnedFusionStage(FusionStage):
         return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; the features of all documents are standardised by the mean and deviation of the pool."""
+        """Score pairs; the features of all documents are standardised by the pool's mean and standard deviation."""
         features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
         return self.load_checkpoint(execution.checkpoints).score(features)
 

@@ -128,7 +128,7 @@ class LexicalStage(Stage):
     def _compute_contributions(
         self, execution: Execution, query: Query, docnos: list[str]
     ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
-        """Compute contributions and term frequencies, both (terms, documents), and collection statistics of a query's terms."""
+        """Compute the contributions and frequencies (terms, documents) of a query's terms, and their collection statistics."""
         parameters, index = self.load_checkpoint(execution.checkpoints), self.load_index(execution)
         counts = self.count_terms(execution, docnos)
         tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))

@@ -75,7 +75,7 @@ class _PunctuationTranslation(dict[int, str | int]):
 
 
 def _name_punctuation(character: str) -> str:
-    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants get the name of their ASCII mark."""
+    """Return the Unicode name of a punctuation mark, e.g. <comma>; typographic variants get the name of the ASCII mark."""
     name = unicodedata.name(character.translate(_TYPOGRAPHIC_TO_ASCII), "symbol")
     return f" <{NON_LETTERS.sub('_', name.lower())}> "
 
@@ -154,7 +154,7 @@ def normalise_unicode(text: str) -> str:
 
 @cache
 def load_stop_words() -> frozenset[str]:
-    """Load NLTK's 179 English stop words of 2020, without apostrophes as in normalised text."""
+    """Load NLTK's 179 English stop words of 2020, without apostrophes, as in normalised text."""
     # Read the file directly: importing NLTK takes seconds, and its loader skips directories with unusual owners or permissions.
     text = STOP_WORDS_FILE.read_text(encoding="utf-8")
     return frozenset(word.translate(_REMOVE_PUNCTUATION) for word in text.split())

@@ -45,7 +45,7 @@ class PassageReader(WordPieceReader):
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:
-        """Split a raw text, without its URLs, into passages."""
+        """Split a raw text into passages, omitting its URLs."""
         return [self.encode(passage) for passage in split_passages(remove_urls(text), self._max_words)]
 
     def encode(self, text: str) -> Passage:

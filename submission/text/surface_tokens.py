@@ -14,7 +14,7 @@ from submission.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vo
 
 CHARACTERS_PER_TOKEN = 20  # longer tokens are truncated
 ALPHABET = string.ascii_letters + string.digits + string.punctuation + "‘’“”–—…"  # noqa: RUF001 typographic marks are intended
-CHARACTER_ID_COUNT = len(ALPHABET) + FIRST_TERM_ID  # including padding and unknown
+CHARACTER_ID_COUNT = len(ALPHABET) + FIRST_TERM_ID  # including those for padding and unknown characters
 
 _TOKEN = re.compile(r"[^\W_]+|[^\w\s]|_")
 _DIGIT = re.compile(r"[0-9]")

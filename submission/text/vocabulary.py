@@ -23,7 +23,7 @@ class Vocabulary:
             raise ValueError("vocabulary terms must be distinct and must not contain whitespace")
 
     def __len__(self) -> int:
-        """Return the number of ids, including padding and unknown: the rows of an embedding table."""
+        """Return the number of ids, including those for padding and unknown words: the rows of an embedding table."""
         return len(self.terms) + FIRST_TERM_ID
 
     def lookup(self, words: Iterable[str]) -> list[int]:
@@ -31,7 +31,7 @@ class Vocabulary:
         return list(map(self._ids.get, words, repeat(UNKNOWN_ID)))
 
     def term(self, token_id: int) -> str:
-        """Return the term of an id; "(unknown)" for padding and unknown."""
+        """Return the term of an id; "(unknown)" for the ids of padding and unknown words."""
         return self.terms[token_id - FIRST_TERM_ID] if token_id >= FIRST_TERM_ID else "(unknown)"
 
     def to_text(self) -> str:

@@ -156,6 +156,6 @@ def test_texts_of_another_corpus_version_warn(
     assert main(command) == 0
     assert (
         "2 of 2 documents differ from args.me 2020-04-01 (id does not match text); "
-        "their judgments refer to another text: S1-A1, S2-A2" in capsys.readouterr().out
+        "their judgments refer to other texts: S1-A1, S2-A2" in capsys.readouterr().out
     )
     assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"

@@ -24,9 +24,9 @@ def test_complete_runs_are_recognised(tmp_path: Path) -> None:
     write_sample_run(tmp_path / "new" / "out")
     with RunDirectory(tmp_path / "new" / "out") as output:
         output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        assert output.is_complete("a-x.txt", "k")
+        assert output.is_up_to_date("a-x.txt", "k")
         assert output.read_run("a-x.txt") == "x\n"
-        assert not output.is_complete("a-y.txt", "k")
+        assert not output.is_up_to_date("a-y.txt", "k")
 
 
 def test_changed_or_missing_run_is_incomplete(tmp_path: Path) -> None:
@@ -36,8 +36,8 @@ def test_changed_or_missing_run_is_incomplete(tmp_path: Path) -> None:
     (tmp_path / "a-y.txt").unlink()
     with RunDirectory(tmp_path) as output:
         output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        assert not output.is_complete("a-x.txt", "k")
-        assert not output.is_complete("a-y.txt", "k")
+        assert not output.is_up_to_date("a-x.txt", "k")
+        assert not output.is_up_to_date("a-y.txt", "k")
 
 
 def test_changed_input_fails(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_changed_checkpoint_fails(tmp_path: Path) -> None:
     with RunDirectory(tmp_path) as output:
         output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
         with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
-            output.is_complete("a-x.txt", "other")
+            output.is_up_to_date("a-x.txt", "other")
         output.resume(FINGERPRINT, RUN_FILES, overwrite=True)
-        assert not output.is_complete("a-x.txt", "other")
+        assert not output.is_up_to_date("a-x.txt", "other")
 
 
 @pytest.mark.parametrize("name", ["run.txt", "a-x.txt"])
@@ -96,7 +96,7 @@ def test_run_is_incomplete_after_a_kill_before_it_is_written(tmp_path: Path, mon
     monkeypatch.undo()
     with RunDirectory(tmp_path) as output:
         output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        assert not output.is_complete("a-x.txt", "k")
+        assert not output.is_up_to_date("a-x.txt", "k")
 
 
 def test_locked_directory_fails(tmp_path: Path) -> None:
