@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from submission.fusion.quality import z_scores
+from submission.fusion.z_scores import z_scores
 from submission.rankings import MAX_DEPTH
 
 LENGTH_FEATURE = "length"  # reserved as a member name

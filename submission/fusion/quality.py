@@ -1,4 +1,4 @@
-"""Re-ranking by relevance and quality, and the z-scores that make them comparable.
+"""Re-ranking of a topic's top documents by standardised relevance and argument quality.
 
 Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -10,17 +10,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-
-def z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Standardise values (N,) by the mean and standard deviation of a pool (M,); 0 if the pool is constant.
-
-    The order of the pool does not affect rounding.
-    """
-    ordered = np.sort(reference)
-    # Because of rounding, equal values may have a non-zero standard deviation.
-    deviation = ordered.std() if ordered[0] < ordered[-1] else 0.0
-    return np.asarray((values - ordered.mean()) / deviation) if deviation else np.zeros(len(values))
-
+from submission.fusion.z_scores import z_scores
 
 SCORE_GAP = 1.0  # difference between the lowest re-ranked score and the next
 

@@ -175,7 +175,7 @@ def test_fit_slope_of_a_quadratic_curve() -> None:
 def test_plot_scaling_returns_the_measured_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, sizes in (("SHARES", (0.5, 1)), ("CANDIDATES", (2, 8)), ("BERT_CANDIDATES", (2,))):
         monkeypatch.setattr(scaling, name, sizes)
-    monkeypatch.setattr(scaling, "names", lambda: ["gru", "knrm", "vanilla_bert"])
+    monkeypatch.setattr(scaling, "list_rankers", lambda: ["gru", "knrm", "vanilla_bert"])
     panels = scaling.plot(SAMPLE, SAMPLE, tmp_path / "scaling.png")
     sizes = {axis: {name: [x for x, _ in points] for name, points in curves.items()} for axis, curves in panels.items()}
     assert [*sizes] == ["topics", "candidates of one topic", "arguments in the corpus"]

@@ -15,8 +15,7 @@ from submission.storage import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, copy_with_topics
 
-FUTURE_IMPORT = "from __future__ import annotations\n"
-EDIT = FUTURE_IMPORT, f"{FUTURE_IMPORT}ADDED = 1\n"  # old text and its replacement
+EDIT = "", "ADDED = 1\n"  # old text and its replacement; without old text: appended
 RankResult = tuple[set[str], dict[str, str]]  # computed artifacts, and cache keys of the runs
 # Groups of systems.
 DEEPCT = ("deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3")
@@ -75,7 +74,7 @@ def rank_with_edits(cached_run: CachedRun, first_result: RankResult, *edits: tup
     try:
         for file, (old, new) in files.items():
             assert old in contents[file], file
-            file.write_text(contents[file].replace(old, new, 1))
+            file.write_text(contents[file].replace(old, new, 1) if old else contents[file] + new)
         code_fingerprint.clear_caches()
         computed, keys = cached_run.rank(f"edited-{edits[0][0].replace('/', '-')}")
     finally:
@@ -133,14 +132,14 @@ def test_edits_recompute_dependent_artifacts_and_runs(
 @pytest.mark.slow
 def test_edits_of_messages_recompute_nothing(cached_run: CachedRun, first_result: RankResult) -> None:
     modules = (
-        "__main__", "check", "cli", "explain", "rank", "errors", "logging_setup", "storage/locks", "engine/ray_engine",
+        "__main__", "check", "cli", "explain", "rank", "errors", "progress", "storage/locks", "engine/ray_engine",
         "output/ir_metadata", "search/server", "systems/catalogue", "systems/explanation",
     )  # fmt: skip
     edits = [
         ("models/rankers/gru", '"""', '"""Edited. '),
         ("retrieval/term_index", 'log.info("term index: %d', 'log.info("index of terms: %d'),
         ("inference/pair_scoring", "is not finite; ", "is infinite; "),
-        ("systems/lexical", FUTURE_IMPORT, f"{FUTURE_IMPORT}# a comment\n"),
+        ("systems/lexical", "", "# a comment\n"),
     ]
     assert rank_with_edits(cached_run, first_result, *((module, *EDIT) for module in modules), *edits) == (set(), set())
 

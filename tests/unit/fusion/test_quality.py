@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.errors import CheckpointError
-from submission.fusion.quality import QualityInterpolation, z_scores
+from submission.fusion.quality import QualityInterpolation
+from submission.fusion.z_scores import z_scores
 from submission.storage.checkpoint_directory import CONFIG, encode_json, read_config, write_with_provenance
 
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
