@@ -216,7 +216,7 @@ def test_report_of_one_run_and_of_another_input(copied: Path, all_checkpoints_di
     file, before = copied / "input" / "topics.xml", (copied / "out" / "report.html").read_bytes()
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
     assert report(copied, all_checkpoints_dir) == 3
-    assert "the runs were created from another input" in capsys.readouterr().err
+    assert "the runs are on another input" in capsys.readouterr().err
     assert report(copied, all_checkpoints_dir, qrels="qrels/none") == 3
     assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
     assert (copied / "out" / "report.html").read_bytes() == before

@@ -106,7 +106,7 @@ def test_fit_on_lists_resumes_on_the_same_tables_only(
     scores = load_checkpoint(checkpoint).score([("topic a", "topic " * 7 + "filler"), ("topic a", "topic " + "filler " * 7)])
     assert scores[0] > scores[1]
     arguments("ibm", 4).to_parquet(table_path(tables, "ibm"))
-    assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit(tables))
+    assert_fails(2, "saved with another recipe, other tables or other vectors; pass --restart", *fit(tables))
     table_path(tables, "ibm").unlink()
     assert_fails(3, "ibm.parquet: not found; run `python -m training prepare quality", *fit(tables))
 

@@ -189,7 +189,7 @@ def test_invalid_tagging_recipes_fail(
 
 def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails: AssertFails) -> None:
     command = ["fit", work_dir.parent / "mine.toml", "--work-dir", work_dir, "--device", "cpu"]
-    words = "but the recipe needs surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
+    words = "the recipe needs those of surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
     assert_fails(2, words, *command, "--vectors", work_dir / "vectors")
     (work_dir / "tagging" / "webd.parquet").unlink()
     assert_fails(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)

@@ -327,7 +327,7 @@ def test_complete_checkpoint_is_skipped_and_damaged_one_replaced(
     (tmp_path / "foreign" / "thesis.txt").write_text("text")
     assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
     assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
-    assert_fails(2, "saved by a run with another recipe, tables or vectors; pass --restart", *fit())
+    assert_fails(2, "saved with another recipe, other tables or other vectors; pass --restart", *fit())
     (work_dir / "fit" / "mine" / "state.pt").write_bytes(b"garbage")
     assert_fails(3, "pass --restart to start over", *fit(ONE_EPOCH))
     sync, calls = os.fsync, iter(range(10**6))

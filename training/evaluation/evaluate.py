@@ -8,7 +8,7 @@ import pandas as pd
 from submission.errors import InputError, abbreviate
 from training.evaluation.measures import MEASURES, TOUCHE_NDCG, bpref, compute_measures, touche_ndcg
 
-ALL, CONDENSED = "all", "condensed"  # treatments of unjudged documents: non-relevant; removed before the cut-off
+ALL, CONDENSED = "all", "condensed"  # unjudged documents: counted as non-relevant, or removed before the cut-off
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
 BPREF = "Bpref"  # uses judged documents only
 JUDGED_DEPTHS = (5, 10)
@@ -49,7 +49,7 @@ def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
 
 
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Evaluate runs by name; raise InputError if none of a run's documents is judged."""
+    """Evaluate each run against the qrels; raise InputError if none of a run's documents is judged."""
     judged = set(qrels["docno"])
     for name, run in runs.items():
         if not run["docno"].isin(judged).any():

@@ -16,7 +16,7 @@ def few_topics_warning(topics: int) -> str:
 
 
 def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
-    """Assign each topic to a fold; with the default seed, all experiments use the same folds."""
+    """Return the fold (n_topics,) of each topic; with the default seed, all experiments use the same folds."""
     return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
 
 

@@ -1,4 +1,4 @@
-"""Compute measures per topic: Touché's nDCG@5, and trectools' measures with workarounds for its defects."""
+"""Compute measures per topic: Touché's nDCG@5, and those of trectools, with workarounds for its defects."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ TOUCHE_NDCG = "nDCG@5 (Touché)"
 TOUCHE_DEPTH = 5
 
 # trec_eval=True selects linear gains in nDCG, but in other measures it sorts by score. Runs are in rank order (as in Touché's
-# script), so it is False for these.
+# script), so it is False for the latter.
 MEASURES: dict[str, Measure] = {
     "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
     "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
@@ -40,7 +40,7 @@ def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.
 
 
 def _dcg(ordered: pd.DataFrame) -> pd.Series:
-    """Compute DCG per topic from ordered `qid rel`."""
+    """Compute DCG per topic of the ranked documents `qid rel`."""
     ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
     return (ordered["rel"] / np.log2(ranks + 1)).groupby(ordered["qid"]).sum()
 
@@ -52,7 +52,7 @@ def compute_measures(
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
     trec_eval = _trec_eval(run, qrels, topics)
-    with warnings.catch_warnings():  # of trectools with pandas 2
+    with warnings.catch_warnings():  # from trectools with pandas 2
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         columns = {name: measure(trec_eval).iloc[:, 0] for name, measure in measures.items()}
@@ -74,7 +74,7 @@ def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Ser
 
 
 def _trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
-    # Built in memory: trectools' qrels reader drops negative grades, its MRR ignores removeUnjudged. Integer ids join faster.
+    # Built in memory: trectools' qrels reader drops negative grades; its MRR ignores removeUnjudged. Integer ids join faster.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
     run_ids, qrels_ids = np.split(ids, [len(run)])

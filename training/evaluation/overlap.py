@@ -14,7 +14,7 @@ from training.evaluation.measures import TOUCHE_DEPTH
 
 log = logging.getLogger(__name__)
 
-MAX_LISTED = 3  # topics listed in a message
+MAX_LISTED = 3  # maximum number of topics listed in a message
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Overlap:
     run: str
     qrels: str
     common_topics: list[str]  # topics in run and qrels
-    n_evaluated: int  # number of topics with a relevant document, which means are over
+    n_evaluated: int  # number of topics with a relevant document; means are over these
     unjudged_topics: list[str]  # run topics without judgments
-    topics_without_relevant: list[str]  # judged topics without a relevant document; excluded
+    topics_without_relevant: list[str]  # judged topics without a relevant document, which are excluded
     n_top: int  # number of documents in the top five of the common topics
-    n_judged: int  # number of judged ones among these
+    n_judged: int  # number of judged documents among these
 
     @property
     def is_complete(self) -> bool:
@@ -49,7 +49,7 @@ class Overlap:
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels; raise InputError, which names both files, if they have no common topic."""
+    """Compute the overlap of a run and qrels; raise InputError with both file names if they have no common topic."""
     topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(get_evaluated_topics(qrels)), set(qrels["qid"])
     common = common_topics(topics, qrels, *files)
     top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)

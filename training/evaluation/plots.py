@@ -14,7 +14,7 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
 def _panels(count: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
-    """Create a figure with a grid of panels of a size in inches; return it and the axes of the panels."""
+    """Create a figure with a grid of panels, each of a size in inches; return the figure and the panels' axes."""
     rows = -(-count // columns)
     fig = new_figure(width * columns, height * rows)
     axes = list(fig.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
@@ -24,7 +24,7 @@ def _panels(count: int, columns: int, width: float, height: float, sharey: bool 
 
 
 def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
-    """Plot each system's per-topic difference from the baseline, sorted."""
+    """Plot the sorted per-topic differences of each system from the baseline."""
     fig, axes = _panels(len(differences), 2, 5, 2.1, sharey=True)
     for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
         ordered = by_topic.sort_values(ascending=False)
@@ -65,7 +65,7 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
 
 
 def plot_ablation(table: pd.DataFrame) -> bytes:
-    """Plot, per measure, the effect of removing each feature with its interval, largest loss first."""
+    """Plot, per measure, the effect of removing each feature, with intervals, largest loss first."""
     measures = table["measure"].unique()
     fig = new_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
@@ -83,7 +83,7 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
 
 
 def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
-    """Plot the columns `relevant` and `retrieved` (relevant candidates) of a table indexed by qid."""
+    """Plot relevant documents and relevant candidates per topic: columns `relevant` and `retrieved` of a table."""
     fig = new_figure(10, 3)
     ax = fig.subplots()
     positions = range(len(coverage))
@@ -96,7 +96,7 @@ def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
 
 
 class LengthPanel(NamedTuple):
-    """Word counts, scores and quality percentiles (arguments,) of a data set."""
+    """Word counts, scores and quality percentiles, each (arguments,), of a data set."""
 
     title: str
     words: np.ndarray
@@ -105,7 +105,7 @@ class LengthPanel(NamedTuple):
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
-    """Plot scores against lengths, a panel per data set and a point per argument; darker is better."""
+    """Plot scores against lengths, with a panel per data set and a point per argument, darker for higher quality."""
     fig, axes = _panels(len(panels), 3, 3.3, 3.3)
     for ax, panel in zip(axes, panels, strict=True):
         ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)

@@ -65,7 +65,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
         order: Order of a topic's documents.
 
     Returns:
-        Tables by name, systems × systems.
+        Tables (systems × systems) by name.
 
     Raises:
         InputError: If there are fewer than two runs, two runs of one system, or two runs without a common topic.
@@ -88,7 +88,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
 
 
 def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
-    """Log the number of topics that all runs have; raise InputError if two runs have no common topic."""
+    """Log the number of topics that all runs share; raise InputError if two runs have no common topic."""
     topics = {name: list(dict.fromkeys(run["qid"])) for name, run in runs.items()}
     for (first_name, first), (second_name, second) in combinations(topics.items(), 2):
         if not set(first) & set(second):
@@ -100,7 +100,7 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
 
 
 def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
-    """Compute the mean similarity over topics of each pair of systems, from ranked docnos by system and qid.
+    """Compute the similarity of each pair of systems, averaged over topics, from ranked docnos by system and qid.
 
     Returns:
         `jaccard`: over all topics of either system. `spearman`: over topics with at least three common documents; NaN if there
@@ -164,7 +164,7 @@ def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 
 def system_name(stem: str) -> str:
-    """Return the system of a run name, e.g. knrm of `aragorn-knrm`; only team names may contain hyphens."""
+    """Return the system in the name of a run, e.g. `knrm` in `aragorn-knrm`; only team names may contain hyphens."""
     return stem.rpartition("-")[2]
 
 

@@ -15,7 +15,7 @@ from training.evaluation.significance import bootstrap_intervals, compare_with_b
 from training.formatting import format_value
 
 TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # tables of measures per topic, by qrels and run
-ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topic sets of means
+ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topic sets over which means are computed
 JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
@@ -149,7 +149,7 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
 
 
 def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
-    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, sorted by `column` in the order given."""
+    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, sorted by `column` in the given order."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
     merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])

@@ -1,4 +1,4 @@
-"""Measure predicted term weights and token tags."""
+"""Measure the quality of predicted term weights and token tags."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def component_metrics(gold: TagSequences, predicted: TagSequences) -> dict[str, 
 
 
 class MajorityTagger:
-    """Baseline that predicts the most frequent tag of each word, or overall for unseen words."""
+    """Baseline that predicts the most frequent tag of each word, or of all words if a word is unseen."""
 
     def __init__(self, words: TagSequences, tags: TagSequences) -> None:
         """Count tags per word; the first tag wins a tie."""
@@ -35,7 +35,7 @@ class MajorityTagger:
         self.most_frequent = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
 
     def predict(self, words: TagSequences) -> list[list[str]]:
-        """Predict the tags of sequences."""
+        """Predict the tags of word sequences."""
         return [[self._tags.get(normalise_token(word), self.most_frequent) for word in sequence] for sequence in words]
 
 
@@ -48,7 +48,7 @@ class LabelledWords:
 
 
 def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
-    """Return R² over all words, and MAP and R-precision over distinct words of passages with a relevant word, in percent.
+    """Return in percent: R² over all words; MAP and R-precision over the distinct words of passages with a relevant word.
 
     A passage's words are ranked by their largest predicted weight; ties keep the order of occurrence.
 

@@ -1,1 +1,1 @@
-"""Train a network of any task: recipe, training loop, state, checkpoint."""
+"""Train a network for any task: recipes, the training loop, its saved state, and checkpoints."""

@@ -25,13 +25,13 @@ class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
-    """Set a network's filters to centroids of word vectors; return the matching word vectors.
+    """Set a network's filters to centroids of word vectors; return word vectors transformed to match them.
 
     A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
-    neighbours are. The network has no bias, so the threshold is a filter's weight for the common mean direction, which all
-    returned vectors share. The rarity r is ln(1 + frequency rank), relative to the rarest word and raised to `rarity_exponent`;
-    by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and Modha 2001), weighted
-    by rarity.
+    neighbours are. As the network has no bias, all returned vectors share a component in the mean direction, for which a
+    filter's weight is minus the threshold. The rarity r is ln(1 + frequency rank), relative to that of the rarest word and
+    raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and
+    Modha 2001), weighted by rarity.
 
     Args:
         ranker: SNRM without hidden layers.
@@ -43,7 +43,7 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
         UsageError: If the network is not an SNRM, has hidden layers, or has more latent terms than there are words.
     """
     if not isinstance(ranker, SNRM) or len(ranker.layers) > 1:
-        raise UsageError("[clusters] initialises an snrm without hidden layers only; remove it from the recipe")
+        raise UsageError("[clusters] applies only to snrm without hidden layers; remove it from the recipe")
     cluster_count = ranker.config.latent
     if cluster_count > len(vectors):
         raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")

@@ -16,11 +16,11 @@ from submission.models.network import Network
 from training.data.seeds import RandomStream, random_generator
 from training.fitting.task import NetworkT, Task
 
-TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if one dies
+TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if a rank dies
 
 
 class ProcessGroup:
-    """A single training process, and the base class of several."""
+    """A single training process; base class of `DistributedProcesses`."""
 
     rank, world_size = 0, 1  # rank 0 validates and writes; world size is the number of processes
 
@@ -46,7 +46,7 @@ SINGLE_PROCESS = ProcessGroup()
 class DistributedProcesses(ProcessGroup):
     """Several training processes, synchronised by DistributedDataParallel.
 
-    Each computes its part of every batch. Results differ from one process only by summation order and dropout masks.
+    Each computes its part of every batch. Results differ from those of one process only in summation order and dropout masks.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
 
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
-    """Join torchrun's process group, one GPU per process; without torchrun yield a single process.
+    """Join torchrun's process group, with one GPU per process, or yield a single process without torchrun.
 
     Raise UsageError if there are more processes than GPUs.
     """

@@ -27,7 +27,7 @@ from training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, 
 log = logging.getLogger(__name__)
 
 BEST_DIR = "best"  # subdirectory with the best (or last) network so far
-Metrics = dict[str, dict[str, float]]  # by baseline
+Metrics = dict[str, dict[str, float]]  # metrics by baseline
 
 
 def fit(
@@ -42,7 +42,8 @@ def fit(
 ) -> None:
     """Train a network from a recipe; write its checkpoint, log and learning curve.
 
-    A stopped run resumes after its last validation and ends with the same bytes. A complete checkpoint is skipped.
+    A stopped run resumes after its last validation; its checkpoint is the same, byte for byte, as without interruption. A
+    checkpoint that is up to date is not trained again.
 
     Args:
         name: Name of the recipe; `work`/fit/`name` holds the run's state, log, learning curve and best network.
@@ -56,9 +57,9 @@ def fit(
 
     Raises:
         InputError: If data are not prepared.
-        UsageError: If the vectors do not fit, or an earlier run used another recipe.
+        UsageError: If the vectors do not fit the network, or an earlier run used another recipe.
         TrainingError: If the loss is not finite, or the network scores all documents alike.
-        OutputError: If the checkpoint cannot be written; the last good one remains.
+        OutputError: If the checkpoint cannot be written; the previous one remains.
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
         raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
@@ -77,7 +78,7 @@ def fit(
         _train(run, work / "fit" / name, device, restart, processes)
         return
     if processes.world_size > 1:
-        raise UsageError(f"{name}: nothing is trained in this process; run it without torchrun")
+        raise UsageError(f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun")
     recipe.task.load_weights(recipe, trainee.network, work, device)
     run.finish(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
@@ -92,7 +93,7 @@ class _Run:
     provenance: dict[str, Any]
     checkpoint_dir: Path
 
-    def is_complete(self) -> bool:
+    def is_up_to_date(self) -> bool:
         """Return whether the checkpoint is undamaged and was built from exactly this provenance."""
         try:
             files = verify_files(self.checkpoint_dir, (METRICS,))
@@ -138,7 +139,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
             (run_dir / STATE_FILE).unlink(missing_ok=True)
     processes.barrier()  # other ranks read these files
     saved_state, schedule = state.load(run_dir), Schedule(recipe, run.task.train_size)
-    if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_complete():
+    if saved_state and saved_state["state"]["step"] == schedule.total_steps and run.is_up_to_date():
         log.info("%s: already complete, skipped", run.checkpoint_dir)
         return
     baselines = run.measure_baselines() if is_main_process else {}

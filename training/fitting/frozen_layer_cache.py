@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class FrozenLayerCache(nn.Module):
-    """Embeddings and lowest blocks of a BERT, frozen, with a cache of their outputs.
+    """Frozen embeddings and lowest blocks of a BERT, with a cache of their outputs.
 
     It replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do not
     depend on batch or order. The cache is in memory and unbounded.
@@ -25,14 +25,14 @@ class FrozenLayerCache(nn.Module):
         self._cache: dict[bytes, Tensor] = {}
 
     def attach_to(self, bert: Any) -> None:
-        """Replace the frozen layers of another encoder with equal weights by this cache."""
+        """Use this cache in place of the frozen layers of another encoder, which must have the same weights."""
         bert.embeddings = self
         del bert.encoder.layer[: len(self.layers) - 1]
 
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor | None = None, position_ids: Tensor | None = None, **unused: object
     ) -> Tensor:
-        """Encode word pieces (R, T) as vectors (R, T, E); 0 at padding. Takes the arguments of BERT embeddings."""
+        """Return the vectors (R, T, E) of word pieces (R, T), 0 at padding; the arguments are those of BERT embeddings."""
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         positions = torch.arange(input_ids.shape[1], device=input_ids.device) if position_ids is None else position_ids
         vectors = input_ids.new_zeros((*input_ids.shape, self._hidden_size), dtype=torch.float32)
@@ -43,7 +43,7 @@ class FrozenLayerCache(nn.Module):
         return vectors
 
     def _encode(self, text: Tensor) -> Tensor:
-        """Encode the ids, types and positions (3, T) of a text."""
+        """Return the vectors of a text from its ids, types and positions (3, T)."""
         key = text.cpu().numpy().tobytes()
         if key not in self._cache:
             ids, types, positions = text[:, None]

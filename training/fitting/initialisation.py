@@ -43,7 +43,7 @@ def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainable
 
 
 class TextNetworkSpec(TaskSpec, frozen=True):
-    """Base class of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
+    """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
         """Build a BERT network or a word network."""
@@ -53,7 +53,7 @@ class TextNetworkSpec(TaskSpec, frozen=True):
 
 
 def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
-    """Instantiate the network from the recipe's sizes and derived fields; raise UsageError if they are impossible."""
+    """Instantiate the network from the recipe's sizes and derived fields; raise UsageError if these are invalid."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**derived, **recipe.network))
@@ -78,7 +78,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
 def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, its vectors (V, E) and their provenance.
 
-    Raise UsageError if the vectors are of surface tokens but the recipe needs normalised words, or vice versa.
+    Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words, or vice versa.
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
     record = read_prepared_manifest(vectors).inputs
@@ -86,7 +86,7 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
-        raise UsageError(f"{vectors}: vectors of {units[0]}, but the recipe needs {units[1]}; run `prepare vectors{flag}")
+        raise UsageError(f"{vectors}: vectors of {units[0]}; the recipe needs those of {units[1]}; run `prepare vectors{flag}")
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
     return vocabulary, word_table, {"vectors": {**record, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}

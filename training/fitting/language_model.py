@@ -3,7 +3,7 @@
 Dai, Le: Semi-supervised Sequence Learning. NIPS 2015. Peters et al.: Semi-supervised sequence tagging with bidirectional
 language models. ACL 2017.
 
-Shapes as in the TARGER network; V vocabulary rows with padding and unknown, M predicted words.
+Shapes as in the TARGER network; V vocabulary rows, including those for padding and unknown words; M predicted words.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.
 
 
 class LanguageModel(TARGER):
-    """A tagger's layers with one projection per direction, scored against output embeddings of all words."""
+    """A tagger's layers with one projection per direction, compared with output embeddings of all words."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -71,7 +71,7 @@ class LanguageModel(TARGER):
         return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
     def scores(self, predicted: Tensor) -> Tensor:
-        """Score all words (M, V) for predicted vectors (M, E); padding and unknown get -inf."""
+        """Return the scores (M, V) of all words for predicted vectors (M, E); -inf for padding and the unknown word."""
         scores = predicted @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
         scores[:, :FIRST_TERM_ID] = -torch.inf
         return scores
@@ -85,7 +85,7 @@ class _Config(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _ProbeRow(msgspec.Struct):
-    """A probe text and the mean log-likelihoods of its passages per direction."""
+    """A probe text, and the mean log-likelihoods of its passages per direction."""
 
     text: str
     likelihoods: list[float]
@@ -98,7 +98,7 @@ class _ProbeRow(msgspec.Struct):
         if new.shape != old.shape or not torch.allclose(new, old, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
                 f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected "
-                f"{self.likelihoods}: the text processing or the network has changed; retrain it"
+                f"{self.likelihoods}: the text processing or the network has changed; retrain the network"
             )
 
 

@@ -1,4 +1,4 @@
-"""Plot learning curves: loss, validation metrics, sparsity (Entezari 2020, figures 4.2-4.9)."""
+"""Plot learning curves of loss, validation metrics and sparsity (Entezari 2020, figures 4.2-4.9)."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Axis labels of a learning curve and the metric that selects the checkpoint."""
+    """Axis labels of a learning curve, and the metric that selects the checkpoint."""
 
     loss_label: str
     measures: tuple[str, str, str]

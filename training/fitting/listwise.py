@@ -1,4 +1,4 @@
-"""Train rankers on short lists of arguments; correlations with the labels of held-out topics validate the network.
+"""Train rankers on short lists of arguments, validated by the correlation of scores with labels on held-out topics.
 
 A topic is split into lists that are stratified by quality and labelled by rank, as in Favreau, Zouaq, Bhatnagar: Learning to
 Rank with BERT for Argument Quality Evaluation. FLAIRS 2022. They split a topic into 12 slices and take the i-th item of each,
@@ -80,7 +80,7 @@ class ListwiseTask(Task[Ranker]):
         return {LENGTH_BASELINE: mean_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure Pearson, Spearman and Kendall correlations with the labels."""
+        """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels."""
         with evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():

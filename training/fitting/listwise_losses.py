@@ -1,8 +1,8 @@
 """Listwise losses of TF-Ranking.
 
-A loss is the weighted sum of its elements divided by the number of non-zero weights.
+As in the estimators of TF-Ranking, a loss is the weighted sum of its elements divided by the number of non-zero weights.
 
-Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019 (with the estimators' reduction).
+Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019.
 Favreau, Zouaq, Bhatnagar: Learning to Rank with BERT for Argument Quality Evaluation. FLAIRS 2022, table 2.
 
 Shapes: B lists of up to n items. Labels (B, n): higher is better; -1 is padding.
@@ -46,7 +46,7 @@ def _is_preference(labels: Tensor) -> Tensor:
 
 
 def _label_sums(labels: Tensor) -> Tensor:
-    """Sum the labels of each list, (B,)."""
+    """Return the sum (B,) of the labels of each list."""
     return labels.clamp(min=0).sum(1)
 
 
@@ -77,7 +77,7 @@ def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
 def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute Plackett-Luce negative log-likelihoods (B,) of the label order, with ties broken at random."""
     is_item = labels >= 0
-    tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU to be the same on GPUs
+    tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU, to be the same with a GPU
     is_worse, is_tied = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
     # (B, n, n): whether the second item remains when the first is selected
     remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))

@@ -1,4 +1,4 @@
-"""Recipes: network, sizes, text lengths, optimisation and training task."""
+"""Recipes: a network, its sizes, text lengths, optimisation and training task."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
     init_from: str = ""  # checkpoint in the output folder that provides the encoder (CEDR: vanilla_bert)
-    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, with the embeddings; -1: freeze nothing
+    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, besides the embeddings; -1: freeze nothing
     learning_rate: PositiveFloat = 2e-5
     bfloat16: bool = False  # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
 
@@ -61,7 +61,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Task-independent part of a recipe."""
 
-    ranker: str | None = None  # exactly one of ranker and enricher
+    ranker: str | None = None  # exactly one of ranker and enricher is set
     enricher: str | None = None
     seed: NonNegativeInt = 0
     max_terms: NonNegativeInt = 0  # vocabulary size: most frequent words; 0: all
@@ -79,7 +79,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A training task: its examples and validation, configured by a table of the recipe.
+    """Settings of a training task, a table of the recipe.
 
     Each subclass is defined in a module of training/tasks that is named like its table.
     """
@@ -136,22 +136,22 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         raise NotImplementedError
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
-        """Load the weights if the network `is_trained_externally`."""
+        """Load the weights of a network that `is_trained_externally`."""
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
         read_prepared_manifest(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for `reproduce`.
+        """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for the `reproduce` command.
 
         Args:
-            data_dir: Corpus or published data sets.
+            data_dir: Directory of the corpus or of the published data sets.
             work: Working directory to prepare.
             training_data: Origin of the examples according to the stored checkpoint's provenance.
 
         Returns:
-            SHA-256 by data file name.
+            SHA-256 hashes by data file name.
 
         Raises:
             UsageError: If the data cannot be rebuilt from one directory.
@@ -161,7 +161,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):
-    """A network and its training settings."""
+    """A network, its training settings and its task."""
 
     task: TaskSpec
 

@@ -34,14 +34,14 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Return the metrics of untrained baselines by name."""
+        """Return the metrics of the baselines by name."""
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
         """Validate during training; raise TrainingError if the network is dead or has diverged."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Validate the selected network on all validation data; by default the data that selected it."""
+        """Validate the selected network on all validation data; by default the same as `validate`."""
         return self.validate(network, step)
 
 
@@ -53,8 +53,8 @@ def divergence_error(step: int, cause: str) -> TrainingError:
 def dead_network_error(step: int) -> TrainingError:
     """Return the error for a network that gives all inputs the same score."""
     return TrainingError(
-        f"step {step}: all validation scores are equal; lower training.learning_rate or check the inputs "
-        "(saturated layers, word vectors)"
+        f"step {step}: all validation scores are equal; lower training.learning_rate, or check the word "
+        "vectors and look for saturated layers"
     )
 
 
@@ -66,7 +66,7 @@ class TrainableNetwork(Generic[NetworkT, TokeniserT]):
     network: NetworkT
     tokeniser: TokeniserT
     pretrained: PretrainedEncoder | None  # BERT networks only
-    provenance: dict[str, Any]  # of vectors or encoder
+    provenance: dict[str, Any]  # provenance of the vectors or the encoder
 
     def has_trainable_parameters(self, epochs: int) -> bool:
         """Return whether any parameter is trainable; raise UsageError if the number of epochs contradicts it."""
@@ -89,10 +89,11 @@ class TrainableNetwork(Generic[NetworkT, TokeniserT]):
 
 
 class LazyAdam(torch.optim.Adam):
-    """Adam that updates only the rows with a gradient if the gradient is sparse (`nn.Embedding(sparse=True)`).
+    """Adam that updates only the rows with a gradient where gradients are sparse (`nn.Embedding(sparse=True)`).
 
     Rows with a gradient are updated as by Adam, with the global step count. Other rows and their moments stay unchanged,
-    whereas Adam would decay the moments and keep updating. Dense gradients use torch's Adam.
+    whereas Adam would decay the moments and keep updating the rows. Parameters with dense
+    gradients are updated as by torch's Adam.
     torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
     1e-8 / 0.03, too large for a word's gradient.
     """

@@ -95,7 +95,7 @@ class TrainingState:
         write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state of a run; None if there is none.
+        """Load the saved state of a run, or return None if there is none.
 
         Raises:
             InputError: If the state is damaged.
@@ -111,7 +111,7 @@ class TrainingState:
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
-            raise UsageError(f"{path}: saved by a run with another recipe, tables or vectors; pass --restart to discard it")
+            raise UsageError(f"{path}: saved with another recipe, other tables or other vectors; pass --restart to discard it")
         return content
 
     def restore(self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:

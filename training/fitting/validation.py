@@ -1,4 +1,4 @@
-"""Validate rankers on 5 positives and 100 negatives per query, or on all premises (Entezari 2020, 3.3 and 4.2)."""
+"""Validate rankers on 5 positives and 100 negatives per query, or on all premises (Entezari 2020, sections 3.3, 4.2)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 
     Args:
         scores: Scores (Q, C) of the candidates, the 5 positives first.
-        tie_order: Ascending order (Q, C) of candidates with equal scores.
+        tie_order: Ascending sort keys (Q, C) for candidates with equal scores.
     """
     order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
     hits = order < POSITIVES  # (Q, 20)
@@ -48,7 +48,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Return the metrics of queries, and whether all scores of each query are equal (a dead network)."""
+    """Return the metrics of the queries, and whether all scores of each query are equal (a dead network)."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -80,7 +80,7 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
 
 def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
-    """Return a scorer that computes cosines of the untrained encoder's mean vectors (baseline of BERT networks)."""
+    """Return a scorer by the cosine of mean vectors of the encoder before fine-tuning (baseline of BERT networks)."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))
@@ -104,8 +104,8 @@ def full_collection_metrics(
 ) -> dict[str, float]:
     """Measure recall@100 and nDCG@10 against all premises, in percent, averaged over queries.
 
-    The ranker retrieves premises of validation and training with a positive dot product. A query's 5 positives are relevant;
-    they rank last among equal scores.
+    The ranker retrieves the validation and training premises whose dot product with the query is positive. A query's 5
+    positives are relevant; among premises with equal scores, they rank last.
     """
     with evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
@@ -124,7 +124,7 @@ def full_collection_metrics(
 
 
 def _score_all(ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: torch.device) -> Tensor:
-    """Return scores (Q, N) of texts for query vectors (Q, latent)."""
+    """Return the scores (Q, N) of texts for query vectors (Q, latent)."""
     scores = query_vectors.new_empty(len(query_vectors), len(texts.lengths))
     for rows in batch_by_length(texts.lengths.numpy(), ENCODING_BATCH_SIZE):
         scores[:, torch.from_numpy(rows).to(device)] = query_vectors @ ranker.encode_batch(*texts.batch(rows, device)).t()

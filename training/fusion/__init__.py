@@ -1,1 +1,1 @@
-"""Fit and evaluate fusions: learned fusion on judgments, ensemble regression on validation pairs."""
+"""Fit and evaluate fusions: learned fusions on judgments, and ensembles on validation pairs."""

@@ -1,4 +1,4 @@
-"""Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020, sections 3.6, 4.5)."""
+"""Fit an ensemble: linear regression over networks' scores of validation pairs (Entezari 2020, sections 3.6 and 4.5)."""
 
 import logging
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def fit_ensemble(
 ) -> RegressionEnsemble:
     """Fit an ensemble's regression on validation pairs and save its checkpoint.
 
-    The metrics are the cross-validated MRR, MAP and nDCG of the regression and each member's MAP, over all candidates.
+    The metrics, over all candidates, are the regression's cross-validated MRR, MAP and nDCG, and each member's MAP.
 
     Args:
         system: Ensemble system whose members are networks.
@@ -81,7 +81,7 @@ def fit_ensemble(
 def _score_validation(
     stage: EnsembleStage, work: Path, checkpoints: CheckpointStore, device: torch.device
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Score the validation candidates; return the scores of each member and the tie breakers, (queries, candidates) each."""
+    """Return the members' scores of the validation candidates and their tie order, each (queries, candidates)."""
     scores, ties = {}, np.empty(0)
     for name, member in stage.members:
         checkpoint = member.load_checkpoint(checkpoints)
@@ -98,7 +98,7 @@ def _score_validation(
 
 
 def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
-    """Score each query (queries, candidates) with a regression fitted without its fold."""
+    """Return the scores (queries, candidates) by regressions, each fitted without the fold of the queries it scores."""
     held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
     folds = assign_folds(len(held_out_scores))

@@ -26,7 +26,7 @@ from training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTS
 
 log = logging.getLogger(__name__)
 
-REPETITIONS = 10  # repeated cross-validation with new folds and unjudged samples
+REPETITIONS = 10  # number of cross-validations, each with other folds and unjudged samples
 JUDGED_ONLY = "fitted to judged documents only"
 
 
@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 
 
 class FusionEvaluation:
-    """Features of the pools and cross-validated results of fusions fitted to them."""
+    """Features of the pools and cross-validated results of fusions fitted to these features."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
@@ -69,7 +69,7 @@ class FusionEvaluation:
         return LabelledPool(table, list(self.qrels.values()), fit)
 
     def cross_validated_scores(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
-        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` overrides the fit setting."""
+        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` overrides the recipe's."""
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
@@ -77,7 +77,7 @@ class FusionEvaluation:
         return pool.cross_validated_scores(self._learner(variant.learner), self._folds(variant.repetition))
 
     def compared_runs(self) -> dict[str, pd.DataFrame]:
-        """Rank with the fusion, the fusion fitted to judged documents only, and the baselines."""
+        """Return the rankings by the fusion, by the fusion fitted to judged documents only, and by the baselines."""
         fusions = {
             self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
             JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),
@@ -89,9 +89,9 @@ class FusionEvaluation:
         """Evaluate all variants per topic by the headline measures; results are cached.
 
         Returns:
-            By table and row: `ablation` (the fusion, and without each feature unless no candidate source remains);
-            `ablation_repeated` (the same, mean over REPETITIONS); `candidates` (the fusion, and with each candidate member);
-            `learners` (ridge first).
+            Values by table and row. `ablation`: the fusion, and the fusion without each feature, if a member that retrieves
+            documents remains; `ablation_repeated`: the same, averaged over REPETITIONS; `candidates`: the fusion, and the
+            fusion with each candidate member; `learners`: the fusion with each learner, ridge regression first.
         """
         full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
         ablations = {self.name: full}
@@ -168,7 +168,7 @@ class FusionEvaluation:
 
 @dataclass(frozen=True)
 class VariantExperiment(Experiment[Variant, np.ndarray]):
-    """Experiment over variants; a result is an array (topics, headline measures) with the first qrels."""
+    """Experiment over variants; a result is an array (topics, headline measures) of values with the first qrels."""
 
     unit, result_type = "variants", np.ndarray
     evaluation: FusionEvaluation

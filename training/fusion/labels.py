@@ -58,7 +58,7 @@ class LabelledPool:
             raise TrainingError(f"{topics} with judged documents in the pool; at least 2 are needed; check qrels and input")
 
     def training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
-        """Build a training set of the labelled rows, or of those among `rows`, which may repeat."""
+        """Build a training set of the labelled rows, or of those among `rows`, which may contain duplicates."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         rows = rows[~np.isnan(self.labels[rows])]
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
@@ -72,7 +72,7 @@ class LabelledPool:
             yield self.training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
 
     def cross_validated_scores(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
-        """Score the topics of all folds, each with a model fitted without its fold; return `qid docno score`."""
+        """Score the topics of all folds, each topic by a model fitted without its fold; return `qid docno score`."""
         pair_folds = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
         scores = np.zeros(len(pair_folds))
         for fold in sorted({*folds.values()}):

@@ -148,7 +148,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate the effect of removing or adding each feature, and the mean of ranking by that feature alone."""
+    """Tabulate the effect of removing or adding each feature, and the measure's mean for ranking by that feature alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)

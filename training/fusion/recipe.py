@@ -26,7 +26,7 @@ class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the ridge regression and its labels."""
 
     alpha: PositiveFloat = 1.0  # ridge penalty
-    unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20  # unjudged pool documents per topic, sampled and labelled 0
+    unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20  # number of unjudged pool documents sampled per topic and labelled 0
     second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if there are two
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
 
@@ -54,7 +54,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems
-    candidates: tuple[str, ...] = ()  # candidate members: evaluated one at a time, scoring only
+    candidates: tuple[str, ...] = ()  # candidate members, evaluated one at a time; they add no documents to the pool
     max_log_length: PositiveFloat | None = None  # cap of the log-length feature; None: no such feature
     fit: FitSettings = FitSettings()
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # other learners, evaluated on the same folds

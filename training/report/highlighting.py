@@ -46,7 +46,7 @@ class ShadedDocument:
 def mark_components(
     system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
 ) -> MarkedDocument:
-    """Segment a document by the enrichment's claims and premises."""
+    """Segment a document into the claims and premises found by the enrichment, and other text."""
     fields = stage.load_checkpoint(execution.checkpoints).index.fields
     texts = execution.documents.read_texts({docno})
     return MarkedDocument(system, docno, enrichment.get_component_spans(execution, fields, texts))

@@ -22,7 +22,7 @@ from training.paths import SYSTEM_MEANS
 CROSS_VALIDATED_RUN = f"{PRIMARY_SYSTEM} (cross-validated)"
 TABLE_MEASURES = (*HEADLINE_MEASURES, "nDCG@10 all", "MAP all", "judged@5")
 N_BEST = 8  # number of systems in the main README
-REMARKS = {"gru": "query-independent ranking"}  # printed behind the name in the table of all systems
+REMARKS = {"gru": "query-independent ranking"}  # printed after the name in the table of all systems
 SECTION_FILES = {  # file of each generated section
     "best": "README.md",
     "commands": "submission/README.md",
@@ -108,7 +108,7 @@ def results_table(means_csv: Path, checkpoints: Path) -> str:
 
 
 def _load_means(means_csv: Path) -> pd.DataFrame:
-    """Load means with intervals, one row per run, best first; raise InputError if missing or malformed."""
+    """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
     try:
         rows = pd.concat([pd.read_csv(means_csv), *_load_cross_validated(means_csv.parent)])
         rows = rows[rows["topic_set"] == ALL_TOPICS]

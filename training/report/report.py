@@ -66,7 +66,7 @@ class TopicReport:
     retrieved: int  # number of relevant candidates
     best_system: str
     expanded_queries: dict[str, str]  # terms and weights by system
-    highlights: list[ShadedDocument | MarkedDocument]  # one per enrichment: the top document of its best system
+    highlights: list[ShadedDocument | MarkedDocument]  # one per enrichment: the top document of the best system with it
     rows: list[list[dict[str, Any] | None]]  # by rank, then system
     documents: list[dict[str, str | None]]
 
@@ -82,7 +82,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         order: Order of a topic's documents.
 
     Raises:
-        InputError: If a file is malformed or missing, the runs have another input, or no topic is judged.
+        InputError: If a file is malformed or missing, the runs are on another input, or no topic is judged.
         OutputError: If the report cannot be written.
     """
     source = execution.input
@@ -188,7 +188,7 @@ def _check_same_input(directory: Path, source: Dataset) -> None:
         log.warning("%s: no %s; cannot verify the runs' input", directory, FINGERPRINT_FILE)
         return
     if input_fingerprint != source.fingerprint:
-        raise InputError(f"{directory}: the runs were created from another input than {source.directory}; pass theirs with -i")
+        raise InputError(f"{directory}: the runs are on another input than {source.directory}; pass the runs' input with -i")
 
 
 def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -215,7 +215,7 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
 def _measures_table(
     treatment: str, description: str, systems: Sequence[str], values: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
-    """Build the table of other measures for one treatment of unjudged documents, sorted by nDCG@5."""
+    """Build the table of the other measures for one treatment of unjudged documents, sorted by nDCG@5."""
     measures = [*(f"{name} {treatment}" for name in OTHER_MEASURES), BPREF]
     rows = [
         {"system": system, "means": [values[system][measure].mean() for measure in measures]}

@@ -26,7 +26,7 @@ def task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Return the spec class of a recipe's task, given the recipe's keys; raise ValueError if there are two task tables."""
+    """Return the spec class of a recipe's task, given the recipe's keys; raise ValueError if there are several task tables."""
     tables = [name for name in task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")
@@ -61,7 +61,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
-    """Raise ValueError, which suggests the nearest valid key, if a table or nested table has an unknown key."""
+    """Raise ValueError, suggesting the nearest valid key, if a table or a nested table has an unknown key."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
     hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _field_names(struct)}

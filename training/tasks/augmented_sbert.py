@@ -1,4 +1,4 @@
-"""Validate an Augmented SBERT student, which training/sbert trains."""
+"""Validate an Augmented SBERT student, trained in training/sbert."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     supported_networks: ClassVar = ("sbert",)
     loss: Literal["cosine", "cosent", "multiple_negatives"]
     pairs: Literal["gold", "silver", "gold and silver"]
-    gold_arguments: PositiveInt = 2500  # each yields two gold pairs: its own conclusion and a negative premise
+    gold_arguments: PositiveInt = 2500  # each yields a positive and a negative gold pair
     bm25_depth: PositiveInt = 3  # premises of other conclusions that BM25 retrieves per conclusion
     max_silver_pairs: PositiveInt = 5000  # maximum number of pairs labelled by the teacher
     teacher_encoder: str = ""  # encoder name or folder; empty: the student's

@@ -1,7 +1,7 @@
 """Train with in-batch negatives and weak labels from query likelihood.
 
-In-batch negatives: Karpukhin et al. 2020 (DPR, 3.2). Weak labels: Zamani et al. 2018 (3.2). Retrieval over all premises
-selects the checkpoint.
+In-batch negatives: Karpukhin et al. 2020 (DPR, 3.2). Weak labels: Zamani et al. 2018 (3.2). nDCG@10 of
+retrieval over all premises selects the checkpoint.
 """
 
 from pathlib import Path
@@ -86,10 +86,10 @@ class ContrastiveTask(PairwiseTask):
         return (loss + self._training.l1_weight * l1_norm(query, premise)) * (len(micro_batch) / len(batch))
 
     def query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
-        """Return the log query likelihood (B, B) of each conclusion (row) under each premise, up to a constant per row.
+        """Return the log-likelihoods (B, B) of conclusions (rows) as queries to premises, up to a constant per row.
 
-        Sum ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty 2004). Texts are
-        truncated as for the network.
+        They are sums of ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty
+        2004). Texts are truncated as for the network.
         """
         premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
         mu = self._settings.mu
@@ -106,7 +106,7 @@ class ContrastiveTask(PairwiseTask):
 
 
 def _count_terms(texts: PaddedTexts, vocabulary_size: int) -> csr_array:
-    """Count the known words of each text, (N, vocabulary_size)."""
+    """Return the counts (N, vocabulary_size) of the known words of each text."""
     ids = texts.ids.numpy()
     rows, positions = np.nonzero(ids > UNKNOWN_ID)
     return csr_array((np.ones(len(rows)), (rows, ids[rows, positions])), (len(ids), vocabulary_size))

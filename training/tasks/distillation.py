@@ -1,4 +1,4 @@
-"""Distil another system's scores, list by list; Spearman on held-out titles selects the checkpoint."""
+"""Distil another system's scores, list by list; Spearman's correlation on held-out titles selects the checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -48,11 +48,11 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
-        raise UsageError("trained on a system's scores, not on a corpus; run `prepare distillation` and `fit` again")
+        raise UsageError("the training data are a system's scores, not a corpus; run `prepare distillation` and `fit` again")
 
 
 class DistillationTask(ListwiseTask):
-    """Debate titles scored by a teacher for training, and held-out titles for validation."""
+    """Training lists of documents, scored by a teacher for debate titles, and held-out titles for validation."""
 
     metrics_description = "Percent, mean over held-out debate titles: correlation with the teacher's scores."
 

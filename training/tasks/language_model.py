@@ -79,7 +79,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
 
 class LanguageModelTask(Task[LanguageModel]):
-    """Passages for next- and previous-word prediction, and held-out passages."""
+    """Passages for next- and previous-word prediction, and held-out passages for validation."""
 
     metrics_description = "Percent of words of held-out premises predicted correctly, from the words before and after them."
 

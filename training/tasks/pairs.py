@@ -49,7 +49,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     hard_negatives: HardNegatives | None = None  # retrieval model that provides the negatives; None: the least similar premises
 
     def to_provenance(self) -> dict[str, Any]:
-        """Return the task's part of the provenance; empty by default, as recipes need no task table."""
+        """Return the task's part of the provenance; empty for the default settings, which need no task table."""
         return {} if self.hard_negatives is None else super().to_provenance()
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
@@ -118,7 +118,7 @@ class PairwiseTask(Task[Ranker]):
         return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure BM25 over the premises and, for BERT networks, the cosine of the untrained encoder."""
+        """Measure BM25 over the premises and, for BERT networks, the cosine of the encoder before fine-tuning."""
         scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
         if self._pretrained:
             scorers[COSINE] = encoder_cosine_scorer(self._pretrained, self._device)
@@ -129,7 +129,7 @@ class PairwiseTask(Task[Ranker]):
         return self._validate(ranker, step, self._selection_queries)
 
     def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure the same on all validation queries."""
+        """Measure the same metrics on all validation queries."""
         return self._validate(ranker, step, self._all_queries)
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
@@ -162,12 +162,12 @@ def pairwise_loss(
 
 
 def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
-    """Return the mean of max(0, margin - positive + negative) of scores (B,) (Entezari 2020, eq. 3.5, 3.18)."""
+    """Return the mean of max(0, margin - positive + negative) over scores (B,) (Entezari 2020, eq. 3.5, 3.18)."""
     return functional.relu(margin - positive + negative).mean()
 
 
 def l1_norm(*vectors: Tensor) -> Tensor:
-    """Return the batch mean of the summed L1 norms (Entezari 2020, eq. 3.20)."""
+    """Return the batch mean of the summed L1 norms of vectors (Entezari 2020, eq. 3.20)."""
     return torch.cat(vectors, dim=1).abs().sum(1).mean()
 
 

@@ -1,4 +1,4 @@
-"""Train listwise on argument quality; Spearman on held-out debates selects the checkpoint."""
+"""Train rankers listwise on argument quality; Spearman's correlation on held-out debates selects the checkpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     loss: LossName = "softmax"
 
     def __post_init__(self) -> None:
-        """Raise ValueError if data sets are missing or repeated."""
+        """Raise ValueError if no data set is named or one is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
@@ -70,7 +70,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
 
 
 class QualityTask(ListwiseTask):
-    """Lists of arguments by quality, and topics of held-out debates for validation."""
+    """Training lists of arguments labelled by quality, and topics of held-out debates for validation."""
 
     metrics_description = "Percent, means over the topics of held-out debates."
 

@@ -33,7 +33,7 @@ from training.fitting.validation import evaluation_mode
 
 
 class TaggingSpec(TaskSpec, frozen=True):
-    """Data of the tagger and the initialisation of its layers; batch sizes count passages."""
+    """Training data of the tagger, and the initialisation of its layers; batch sizes count passages."""
 
     curve: ClassVar = LearningCurve(
         "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True
@@ -44,7 +44,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     init_from: str = ""  # checkpoint of a language model in the output folder
 
     def __post_init__(self) -> None:
-        """Raise ValueError if data sets are missing or repeated."""
+        """Raise ValueError if no data set is named or one is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
 
@@ -96,7 +96,7 @@ class TaggingSpec(TaskSpec, frozen=True):
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError, as the data cannot be rebuilt from a single directory."""
-        raise UsageError("trained on tagged documents, not on a corpus; run `prepare tags`, `prepare vectors` and `fit` again")
+        raise UsageError("the training data are tagged documents; run `prepare tags`, `prepare vectors` and `fit` again")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class TaggedPassages:
 
 
 class TaggingTask(Task[TARGER]):
-    """Training and held-out documents; they are too few for a validation set, so the last network is kept."""
+    """Training and held-out documents; there are too few for a validation set, so the last network is kept."""
 
     metrics_description = (
         "Percent, on held-out documents: whole components (precision, recall, F1) and tokens (accuracy). They did not select "

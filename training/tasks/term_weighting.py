@@ -1,4 +1,4 @@
-"""Train DeepCT's term weights by squared error; R² on held-out discussions selects the checkpoint."""
+"""Train DeepCT to predict term weights, with a squared-error loss; R² on held-out discussions selects the checkpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     )
     supported_networks: ClassVar = ("deepct",)
     documents: Literal["all", "unjudged", "unpooled"] = (
-        "all"  # unjudged: without judged arguments; unpooled: without pooled ones either
+        "all"  # unjudged: without judged arguments; unpooled: also without pooled arguments
     )
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
@@ -81,14 +81,14 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the passages again; raise UsageError if they were filtered by judgments."""
         if training_data["qrels"] or training_data["runs"]:
-            raise UsageError("trained on passages filtered by judgments; run `prepare passages` and `fit` again")
+            raise UsageError("the training passages are filtered by judgments; run `prepare passages` and `fit` again")
         prepare_passages(data_dir, work)
         return hash_input_files(find_corpus_files(data_dir))
 
 
 @dataclass(frozen=True)
 class TrainingPassages:
-    """Training passages: word-piece ids and targets (N, L) int8, -1 on pieces that do not start a word."""
+    """Word-piece ids of training passages, and targets (N, L) int8, which are -1 on pieces that do not start a word."""
 
     word_pieces: PaddedTexts
     targets: Tensor
@@ -107,7 +107,7 @@ class TrainingPassages:
 
 
 class TermWeightingTask(Task[DeepCT]):
-    """Passages with labelled words, and held-out passages for validation."""
+    """Training passages with labelled words, and held-out passages for validation."""
 
     metrics_description = (
         "Percent, on passages of held-out discussions: R² over all words; MAP and R-precision over passages with a relevant "
@@ -127,7 +127,7 @@ class TermWeightingTask(Task[DeepCT]):
         self.train_size, self.validation_size = len(training.targets), len(passages)
 
     def loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the micro-batch's contribution to the mean over all words of the batch."""
+        """Return the micro-batch's contribution to the batch's mean squared error over all words."""
         ids, mask, targets = self._training.batch(micro_batch, self._device)
         return sum_squared_error(network(ids, mask), targets) / (self._training.targets[batch] >= 0).sum().to(self._device)
 

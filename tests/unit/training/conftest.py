@@ -1,4 +1,4 @@
-"""Shared fixtures of Augmented SBERT: small untrained encoders and data sets in the published formats."""
+"""Fixtures for Augmented SBERT: small untrained encoders and data sets in the published formats."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
 
 
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
-    """Write a small MRPC data set, two thirds of it paraphrases.
+    """Write a small MRPC data set, in which two thirds of the pairs are paraphrases.
 
-    Two test pairs share a sentence with a training pair, two others with each other.
+    Two test pairs share a sentence with a training pair; two other test pairs share one with each other.
     """
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
     texts = [(sentence(rng) + f" {row}", sentence(rng) + f' said "{row}') for row in range(train + test)]

@@ -28,7 +28,7 @@ QRELS = """1 0 a 2
 3 0 g 0
 4 0 h 2
 """
-# topic 1: spam, unjudged, relevant 1, unjudged, relevant 2; topic 2: nothing relevant retrieved; topic 4 is not in the run.
+# Topic 1 ranks spam, unjudged, grade 1, unjudged, grade 2; topic 2 retrieves nothing relevant; topic 4 is not in the run.
 RUN = """1 Q0 d 1 9 t
 1 Q0 x 2 8 t
 1 Q0 c 3 7 t
@@ -103,7 +103,7 @@ SEPARATORS = (" ", "\t", "   ", " \t ")
     data=st.data(), scores=st.lists(st.integers(-50, 50), min_size=1, max_size=8), ending=st.sampled_from(["\n", "\r\n", "\r"])
 )
 def test_read_run_accepts_any_line_format(tmp_path: Path, data: st.DataObject, scores: list[int], ending: str) -> None:
-    """Lines in any order, with any separator, number format and ranks that agree with the scores."""
+    """Write lines in any order, with any separator and number format, and with ranks that agree with the scores."""
     scores.sort(reverse=True)
     docnos = [f"d{index}" for index in range(len(scores))]
     start = data.draw(st.sampled_from([0, 1, 7]))
@@ -169,7 +169,7 @@ def test_evaluate_run_on_unusual_judgments(tmp_path: Path, make_input: object) -
 
 
 def random_task(seed: int) -> tuple[pd.DataFrame, list[tuple[str, str, int]]]:
-    """Build random rankings and judgments with ties, spam, and topics in one of them only."""
+    """Build random rankings and judgments with ties, spam, and topics that only one of them contains."""
     rng = np.random.default_rng(seed)
     documents = [f"d{index:03}" for index in range(120)]
     rows: list[tuple[str, str, int, float]] = []

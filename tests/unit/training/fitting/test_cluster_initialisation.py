@@ -62,8 +62,8 @@ def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
 @pytest.mark.parametrize(
     ("ranker", "message"),
     [
-        (KNRM(KNRM.Config(22, 6)), "initialises an snrm without hidden layers only"),
-        (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "initialises an snrm without hidden layers only"),
+        (KNRM(KNRM.Config(22, 6)), "applies only to snrm without hidden layers"),
+        (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "applies only to snrm without hidden layers"),
         (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
     ],
 )

@@ -41,7 +41,7 @@ def group(tmp_path: Path) -> Iterator[None]:
 
 
 def build_for_training(name: str) -> Ranker:
-    """Build a network in training mode, without dropout, with sparse embeddings."""
+    """Build a network in training mode, without dropout and with sparse embeddings."""
     ranker = build(name).train()
     for module in ranker.modules():
         if isinstance(module, nn.Embedding):

@@ -31,7 +31,7 @@ NEVER = list(range(40, 50))  # words of no batch
 
 
 def pairs() -> TrainingPairs:
-    """Build three batches of four pairs; texts repeat words, and each batch has distinct words."""
+    """Build three batches of four pairs; some words recur in every batch, the others occur in one batch only."""
     rng = np.random.default_rng(0)
 
     def texts(length: int) -> PaddedTexts:

@@ -1,4 +1,4 @@
-"""Test lists of arguments, and invariances and gradients of listwise losses; their values are tested in tests/golden."""
+"""Test training lists, and invariances and gradients of listwise losses, whose values are tested in tests/golden."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_losses_stay_finite_and_ignore_lists_without_labels(name: str) -> None:
         loss, slopes = loss_and_gradient(GRADED.float(), (random_scores(GRADED).sign() * size).float())
         assert loss.isfinite()
         assert slopes.isfinite().all()
-    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # these weight all items
+    for label in (-1.0,) if name in {"mse", "list_mle"} else (0.0, -1.0):  # those two weight all items
         loss, slopes = loss_and_gradient(torch.full((1, 3), label), torch.tensor([[1.0, -2, 3]]))
         assert loss == 0
         assert slopes.abs().max() == 0

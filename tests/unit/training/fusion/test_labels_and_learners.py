@@ -99,7 +99,7 @@ def test_learners_match_hand_computed_values() -> None:
     assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
-    # RankNet. The pairs are (0, 1), (0, 2), (1, 2), of one topic each. The gradient of -log p, with
+    # RankNet. The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with
     # p = 1 / (1 + exp(w·(x_j - x_i))), is (p - 1) (x_i - x_j); Adam's first step has the size of its learning rate.
     three = training_set([[1, 0], [0, 0], [0, 1], [9, 9]], [2, 1, 0, 1], [0, 0, 0, 1])
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Test that the cards of shipped checkpoints equal their rendered templates."""
+"""Test that the cards of shipped checkpoints equal newly rendered ones."""
 
 from __future__ import annotations
 

@@ -101,5 +101,5 @@ def test_checkpoint_reproduces_predictions(tmp_path: Path) -> None:
         assert torch.equal(actual, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "scores", lambda _, predicted: predicted @ torch.ones(6, 6))
-        with pytest.raises(CheckpointError, match="the text processing or the network has changed; retrain it"):
+        with pytest.raises(CheckpointError, match="the text processing or the network has changed; retrain the network"):
             load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)

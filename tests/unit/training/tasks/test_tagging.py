@@ -22,7 +22,7 @@ READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
 def document(text: str) -> TaggedDocument:
-    """Parse words and tags from `word/tag`."""
+    """Parse a document from `word/tag` tokens."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
     return TaggedDocument(words, tags)
 
