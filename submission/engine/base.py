@@ -34,9 +34,9 @@ class Engine(Protocol):
         """Apply a function to numbered inputs; yield (index, result) in any order. Exceptions of the function propagate.
 
         Args:
-            function: Function of an input; pickled if another process runs it, with checkpoints as their paths.
+            function: Function of one input; pickled if another process runs it, with checkpoints replaced by their paths.
             items: Numbered inputs, consumed lazily to bound memory.
-            device: Device that one task occupies: a GPU, or a CPU core.
+            device: Kind of device that each task occupies: a GPU or a CPU core.
         """
 
 

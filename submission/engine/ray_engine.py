@@ -1,7 +1,7 @@
 """Engine on a Ray cluster.
 
-Ray manages resources, retries and lost nodes. All nodes need the same code, checkpoints and Ray version at the same paths, for
-example from one container image; only inputs and results are transferred.
+Ray manages resources, retries and node failures. All nodes need the same code, checkpoints and Ray version at the same
+paths, for example from one container image; only inputs and results are transferred.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KEEP_ALL_GPUS_VISIBLE = {"env_vars": {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVIC
 
 
 class RayEngine(Engine):
-    """An engine on a Ray cluster; a worker is a CPU core with one thread, or a GPU."""
+    """An engine on a Ray cluster; each worker occupies a CPU core, with one thread, or a GPU."""
 
     def __init__(self, shares_cache: bool = False) -> None:
         """Create an engine for the cluster that this process is connected to."""
@@ -73,14 +73,14 @@ class RayEngine(Engine):
                     return
                 [ready], _ = ray.wait(list(running))
                 yield running.pop(ready), _get_result(ready)
-        finally:  # cancel what is left after a failure, or if the consumer stops
+        finally:  # cancel the remaining tasks after a failure or if the consumer stops
             for ref in running:
                 ray.cancel(ref)
 
 
 @contextmanager
 def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngine]:
-    """Connect to the cluster at HOST:PORT, which this machine belongs to, or start a local one (None) for the block.
+    """Connect to the cluster at HOST:PORT, which includes this machine, or (None) start a local one for the `with` block.
 
     Raises:
         UsageError: If the cluster cannot be reached or Ray cannot be started.
@@ -96,7 +96,7 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
             with _preserve_signal_handlers(), chdir(PROJECT_DIR):  # workers import the code from here
                 ray.init(**init_args, configure_logging=False, log_to_driver=False)
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            hint = "use the HOST:PORT printed by `ray start`, on a node of the cluster"
+            hint = "run on a node of the cluster, with the HOST:PORT printed by `ray start`"
             problem = f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error})"
             raise UsageError(f"--engine ray: {problem}") from None
         yield RayEngine(shares_cache)
@@ -113,7 +113,7 @@ def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
 
 @contextmanager
 def _preserve_signal_handlers() -> Iterator[None]:
-    """Restore this process's signal handlers, which Ray replaces, on leaving the block."""
+    """On leaving the `with` block, restore this process's signal handlers, which Ray replaces."""
     handlers = {signum: signal.getsignal(signum) for signum in SIGNAL_EXIT_CODES}
     try:
         yield

@@ -20,7 +20,7 @@ class Shard(Generic[Item]):
     file_name: str  # name of its cache file
     unit_count: int  # units of work, for the progress display
     load_input: Callable[[], Item]  # called when the shard is dispatched
-    can_load_remotely: bool = False  # whether any process with the cache directory can load the input
+    can_load_remotely: bool = False  # whether any process with access to the cache directory can load the input
 
 
 def compute_shards(
@@ -37,9 +37,9 @@ def compute_shards(
     Args:
         function: Function that returns the content of a shard's file; its exceptions propagate.
         shards: All shards; the partition must not depend on the engine.
-        store: Store of the shards' files, used for nothing else.
+        store: Store that contains only the shards' files.
         engine: Engine that computes the shards.
-        device: Device that a shard occupies.
+        device: Kind of device that computes each shard.
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """

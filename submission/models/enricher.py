@@ -37,7 +37,7 @@ class PassageTokeniser(StoredTokeniser, Protocol[P_co]):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load from a checkpoint directory, for an enricher with this Config. Raises OSError or ValueError."""
+        """Load the tokeniser of an enricher with this Config from a checkpoint directory. Raises OSError or ValueError."""
 
     def split(self, text: str) -> Sequence[P_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""

@@ -29,7 +29,7 @@ def run_bidirectional(
     are equivalent, but their gradient is several times slower on a CPU.
 
     Returns:
-        Forward states (B, L, H); backward states (B, L, H), last token first; the position (B, L) of each of the latter.
+        Forward states (B, L, H); backward states (B, L, H), last token first; the positions (B, L) of the backward states.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
     return forward_rnn(vectors)[0], backward_rnn(gather_positions(vectors, reversal))[0], reversal
@@ -139,7 +139,7 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 
 
 def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
-    """Compute ln(count + smoothing) of the similarities (…, Q, D) in each bin, (…, Q, bins), without gradient.
+    """Compute the histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
 
     Guo et al. 2016, with the bins of CEDR. The mask broadcasts to the similarities.
     """

@@ -44,7 +44,7 @@ class Ranker(Network, ABC):
 
     token_unit: ClassVar[InputUnit] = "words"
     cpu_batch_size: ClassVar[int] = 512  # documents
-    shard_size: ClassVar[int] = 4096  # minimum documents per cached shard; a resumed run repeats at most one per worker
+    shard_size: ClassVar[int] = 4096  # minimum documents per cached shard; a resumed run repeats at most one shard per worker
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Run the network without autocast, even if it is enabled; only an encoder may use half precision.
@@ -77,7 +77,7 @@ class TopicRanker(Ranker):
 
     @abstractmethod
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute what all queries, ids (N, Q), share, and return a function that scores a query's documents.
+        """Precompute what queries, given as ids (N, Q), share, and return a function that scores a query's documents.
 
         The function maps query ids (1, Q) and mask (1, Q), and document ids (B, D) and mask (B, D), to the scores (B,) that
         `forward` computes.
@@ -89,7 +89,7 @@ class SiameseRanker(Ranker):
 
     @abstractmethod
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts, ids (B, L) and mask (B, L), as vectors (B, V)."""
+        """Encode texts, given as ids (B, L) and mask (B, L), as vectors (B, V)."""
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode texts as `encode` does; subclasses may share computations between the texts of a batch."""

@@ -31,7 +31,7 @@ POSTING_DTYPE = np.dtype([("conclusion", np.int32), ("weight", np.float64)])
 
 @dataclass(frozen=True, eq=False)
 class ConclusionIndex:
-    """An inverted index over a collection's unique normalised conclusions with BM25 weights.
+    """An inverted index with BM25 weights over a collection's unique normalised conclusions.
 
     Each posting stores a term's full contribution to a conclusion's score, so that a query reads only the postings of
     its terms. Scores equal BM25Okapi.get_scores bit for bit.
@@ -47,7 +47,7 @@ class ConclusionIndex:
 
     @cached_property
     def term_ids(self) -> dict[str, int]:
-        """Return the number of each term."""
+        """Return each term's position in `terms`."""
         return {term: index for index, term in enumerate(self.terms)}
 
     @classmethod
@@ -68,7 +68,7 @@ class ConclusionIndex:
         return cls(conclusions, docnos, bm25.avgdl, terms, idf, *_build_postings(bm25, terms, idf))
 
     def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """Compute each query term's contribution to the score of a conclusion, indexed or not."""
+        """Compute each query term's contribution to the score of a conclusion, which need not be indexed."""
         counts = Counter(normalise(conclusion).split())
         contributions = []
         for term in normalise(query).split():
@@ -80,7 +80,7 @@ class ConclusionIndex:
         return contributions
 
     def score_all(self, query: str) -> np.ndarray:
-        """Score all conclusions (conclusions,) float64 for a raw query."""
+        """Compute the scores (conclusions,) float64 of all conclusions for a raw query."""
         scores = np.zeros(len(self.conclusions))
         for term in normalise(query).split():
             if term in self.term_ids:
@@ -89,7 +89,7 @@ class ConclusionIndex:
         return scores
 
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
-        """Return index and score of the best `MAX_CONCLUSIONS` conclusions with positive scores; ties go to the first."""
+        """Return positions and scores of the `MAX_CONCLUSIONS` best conclusions with positive scores; ties go to the first."""
         scores = self.score_all(query)
         matching = np.flatnonzero(scores > 0)
         order = matching[top_k(scores[matching], MAX_CONCLUSIONS)]
@@ -127,7 +127,7 @@ def _build_postings(bm25: BM25Okapi, terms: list[str], idf: np.ndarray) -> tuple
 
 
 def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> Any:
-    """Compute a term's BM25 weight with BM25Okapi's formula and order of operations; scalars or arrays."""
+    """Compute a term's BM25 weight with BM25Okapi's formula and order of operations, for scalars or arrays."""
     return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean_length)))
 
 

@@ -35,7 +35,7 @@ ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot pro
 
 @dataclass(frozen=True)
 class NamedTexts:
-    """Texts to index, with their names and the network input that they become."""
+    """Names of texts to index, how to load the texts, and the network input that they become."""
 
     names: Sequence[str]
     load: Callable[[list[str]], list[str]]  # returns the texts of names, in order
@@ -56,7 +56,7 @@ class DenseIndex:
         return self._score_exactly(query, np.array([self._rows[name] for name in names], dtype=int))
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Yield the names and cosine similarities of the `depth` nearest texts of each query vector (Q, V).
+        """Yield the names and cosine similarities of the `depth` nearest texts for each of the query vectors (Q, V).
 
         Ties go to the first text. Texts are shortlisted by float32 products, and the shortlist is scored exactly.
         """
@@ -103,7 +103,7 @@ def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]
 
 
 def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
-    """Return conclusions as texts named by themselves, which the network reads as queries."""
+    """Return conclusions as texts that are their own names; the network reads them as queries."""
     return NamedTexts(conclusions, list, "query")
 
 
@@ -123,14 +123,14 @@ def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: Art
 def encode_queries(
     queries: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
-    """Encode queries (N, V) float32, one at a time, so that a vector does not depend on the other queries."""
+    """Compute the vectors (N, V) float32 of queries, one at a time, so that none depends on the other queries."""
     return run_one(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
 @torch.inference_mode()
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
     ranker = _get_dense_ranker(checkpoint).to(device)
-    ranker.set_encoder_precision(None)  # building an index may have lowered it
+    ranker.set_encoder_precision(None)  # building an index may have lowered the precision
     with single_thread():
         inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
         vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
@@ -166,7 +166,7 @@ def _build_vectors(
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Encode texts given as token ids as vectors (N, V) float16.
+    """Compute the vectors (N, V) float16 of texts given as token ids.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """

@@ -28,7 +28,7 @@ from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy
 
 log = logging.getLogger(__name__)
 
-BATCH_SIZE = 2048  # documents per batch; a word is computed once per batch
+BATCH_SIZE = 2048  # documents per batch; each distinct word of a batch is computed once
 SHARD_SIZE = 4096  # documents
 SHARDS_DIR = "parts"
 POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
@@ -77,7 +77,7 @@ def load_or_build_latent_index(
 
 
 def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
-    """Return the top documents with positive scores of topics `qid query`, as `qid docno score`.
+    """Return the top documents `qid docno score` with positive scores for topics `qid query`.
 
     At most `MAX_DEPTH` per topic; ties go to the first document of the collection.
     """
@@ -125,7 +125,7 @@ def _build_index(
 def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
     """Compute the postings of a shard, sorted by term, then document, as the bytes of a .npy file.
 
-    The shard is the position of its first document in the collection, and the premises.
+    A shard is a pair of its first document's position in the collection and its premises.
     """
     start, premises = shard
     ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]

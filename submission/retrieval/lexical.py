@@ -135,8 +135,8 @@ def build_query(terms: Iterable[str]) -> Query:
 def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: CollectionStatistics | None = None) -> Hits:
     """Return the top documents that contain a query term; ties go to the lower document number.
 
-    `statistics` are those of the query terms, in order; by default the index's own. A shard of a collection needs the whole
-    collection's.
+    `statistics` are those of the query terms, in order; by default the index's own. For a shard, pass those of
+    the whole collection.
     """
     statistics = statistics or index.get_statistics(list(query))
     scores = np.zeros(len(index.lengths))

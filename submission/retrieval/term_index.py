@@ -67,7 +67,7 @@ class TermIndex:
     """A memory-mapped term index."""
 
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
-        """Open the files of an index, in the order of `INDEX_FILES`, that was built with these settings."""
+        """Open the files, in the order of `INDEX_FILES`, of an index that was built with these settings."""
         self._settings, self._analyser = settings, TermAnalyser(settings.stemmer)
         terms, occurrences, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
@@ -82,7 +82,7 @@ class TermIndex:
         return self._analyser.analyse(text)
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
-        """Count the terms of documents `conclusion premise`, indexed or not."""
+        """Count the terms of documents `conclusion premise`, which need not be indexed."""
         return [Counter(self._analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
@@ -94,7 +94,7 @@ class TermIndex:
         return counts
 
     def get_statistics(self, terms: Sequence[str]) -> CollectionStatistics:
-        """Return the statistics of terms, indexed or not."""
+        """Return the statistics of terms, which need not be in the index."""
         term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)
         df = np.where(term_ids < 0, 0, np.diff(self.by_term.indptr)[term_ids]) if len(self.terms) else term_ids * 0
         cf = np.where(term_ids < 0, 0, self._collection_frequencies[term_ids]) if len(self.terms) else term_ids * 0
@@ -181,7 +181,7 @@ def _build_index(
     count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
     shard_store = ArtifactStore(store.directory / SHARDS_DIR, {})
     read_shard = compute_shards(count, [*map(make_shard, starts)], shard_store, engine, CPU, "term index", "documents")
-    _get_analyser.cache_clear()  # it holds the terms of every distinct token
+    _get_analyser.cache_clear()  # its cache holds the terms of every distinct token
     _merge_shards(read_shard, starts, files)
 
 
@@ -244,7 +244,7 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
     arrays: list[tuple[np.ndarray, ...]] = []
     for batch in tokenised:  # small batches stay in the CPU cache
         ends = np.flatnonzero(batch == end)
-        # Document and term packed into one integer sort several times faster than pairs.
+        # Integers that combine document and term sort several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
         packed = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
         packed.sort()
@@ -284,7 +284,7 @@ class _TokenTerms(NamedTuple):
 
     @classmethod
     def build(cls, terms_by_token: Sequence[Sequence[str]]) -> _TokenTerms:
-        """Create from the terms of each token."""
+        """Concatenate the terms of each token."""
         terms = sorted({*chain.from_iterable(terms_by_token)})
         ids = {term: index for index, term in enumerate(terms)}
         term_ids = np.array([ids[term] for term in chain.from_iterable(terms_by_token)], dtype=np.int64)

@@ -31,7 +31,7 @@ MakeExecution = Callable[..., Execution]
 
 @contextmanager
 def executed(files: set[Path]) -> Iterator[None]:
-    """Record the files of `submission` whose functions are called, in this thread and its children."""
+    """Record the files of `submission` whose functions are called in this thread or in threads that it starts."""
 
     def called(frame: Any, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>" and "/submission/" in frame.f_code.co_filename:

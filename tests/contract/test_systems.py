@@ -47,7 +47,7 @@ def execution(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.
 
 
 def write_supplied_run(execution: Execution, directory: Path) -> Path:
-    """Write a run with documents that no system retrieves: short ones, and ones without query terms."""
+    """Write a run that includes short documents and documents without query terms, which no system retrieves."""
     documents = execution.input.documents["docno"].tolist()
     lines = [
         f"{qid} Q0 {docno} {rank} {-rank} other\n"
@@ -75,7 +75,7 @@ def test_rankings_are_deterministic(name: str, execution: Execution, make_execut
 
 
 class RemoteEngine(LocalEngine):
-    """An engine that pickles inputs and results like remote processes and completes the last shard first."""
+    """An engine that pickles inputs and results, as for remote processes, and completes the last shard first."""
 
     def map(
         self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
@@ -99,7 +99,7 @@ def test_system_results_do_not_depend_on_the_engine(
         make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, RemoteEngine())
     )
     pd.testing.assert_frame_equal(remote.get_ranking(stage), local.get_ranking(stage), check_exact=True)
-    assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # what one has begun the other goes on with
+    assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # either engine resumes what the other began
 
 
 def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> None:
@@ -171,11 +171,11 @@ def test_finished_results_are_reused(
     flags = ["--system", name, "--cache-dir", str(tmp_path / "work")]
     assert rank_all("first", *flags) == 0
     for function in (
-        "lists.dumps",
-        "systems.neural.score",
-        "retrieval.latent._build",
-        "retrieval.dense._build",
-        "input.args_me.read_documents",
+        "systems.execution.encode_rankings",
+        "inference.pair_scoring.RemoteScorer",
+        "retrieval.latent._build_index",
+        "retrieval.dense._build_vectors",
+        "data.args_me.read_arguments",
     ):
         monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
     assert rank_all("second", *flags) == 0

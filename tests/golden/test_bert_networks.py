@@ -21,7 +21,7 @@ HEADS: dict[str, tuple[type[Ranker], dict[str, str]]] = {
     "cedr_drmm": (CEDRDRMM, {"first": "head.hidden", "second": "head.out"}),
 }
 BATCHES = ("short", "split", "edge", "emptyq")
-# Rows whose reference values do not depend on the batch: no shorter document next to a longer one.
+# Rows whose reference values do not depend on the batch: no document is batched with a longer one.
 AS_IF_ALONE = {"short": [0, 3], "split": [0, 4], "edge": [1], "emptyq": [0, 1]}
 
 
@@ -50,7 +50,7 @@ def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) 
     ranker, inputs, expected = build(name)
     scores = expected[f"{batch}.score_alone_f64"]
     query, query_mask, *document = pairs(inputs, batch)
-    width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))  # of the longest query
+    width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))  # length of the longest query
     # Relative above 1: CEDR-DRMM's scores are near 200, from histograms that the reference computes in float32.
     actual = ranker(query[:, :width], query_mask[:, :width], *document)
     torch.testing.assert_close(actual, scores, rtol=1e-6 if scores.abs().max() > 1 else 0, atol=1e-6)

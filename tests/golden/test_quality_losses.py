@@ -25,7 +25,7 @@ DETERMINED = [  # ListMLE breaks ties at random and counts padding
 HAS_EQUAL_SCORES = {
     ("ties", "logistic"): 0,
     ("pairs", "logistic"): 2,
-}  # rows whose equal scores have gradient 0 in the reference, -1/2 here
+}  # rows whose equal scores have gradient 0 in the reference and -1/2 in this code
 
 
 def compute_loss_and_gradient(

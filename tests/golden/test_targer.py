@@ -29,7 +29,7 @@ def build(name: str) -> tuple[TARGER, tuple[Tensor, Tensor, Tensor, Tensor], Ten
 
 
 def map_weight_name(theirs: str) -> str:
-    """Return our name of a reference weight."""
+    """Return this project's name for a weight of the reference code."""
     layer, _, weight = theirs.partition(".")
     names = {"word_embedding": "embedding.weight", "char_embedding": "letters.weight", "transitions": "crf.transitions"}
     direction = "back" if weight.endswith("_reverse") else "ahead"

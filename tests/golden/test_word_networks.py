@@ -17,7 +17,7 @@ from submission.models.rankers.knrm import KNRM
 from training.tasks.pairs import hinge_loss
 
 DATA = Path(__file__).parent / "data"
-FIRST = 1  # golden id 1 is our id 2
+FIRST = 1  # golden id 1 is id 2 in this code
 
 
 def load(name: str) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
@@ -26,12 +26,12 @@ def load(name: str) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Ten
 
 
 def table(golden: Tensor) -> Tensor:
-    """Convert golden vectors: row 0 is padding and unknown, for which we have two rows of zeros."""
+    """Convert golden vectors: row 0, for padding and unknown words, becomes two rows of zeros."""
     return torch.cat([torch.zeros(2, golden.shape[1], dtype=torch.float64), golden[1:]])
 
 
 def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert golden ids: 0 is padding after the last word and unknown before it; the mask covers words and unknown."""
+    """Convert golden ids: 0 is padding after the last word and an unknown word before it; the mask covers unknown words too."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     ours = torch.where(golden > 0, golden + FIRST, torch.where(inside, 1, 0))
     return ours, inside

@@ -75,7 +75,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute term frequencies: a word's largest weight times the scale, rounded half to even; words below 1 are dropped."""
+    """Compute term frequencies: a word's largest weight times the scale, rounded half to even; those below 1 are dropped."""
     largest: dict[str, float] = {}
     for word in passage:
         largest[word.surface] = max(word.weight, largest.get(word.surface, 0.0))

@@ -42,15 +42,15 @@ class TARGER(Enricher[SurfacePassage]):
     output_name = "kept"
     input_fields = "conclusion premise"  # all fields of the unenriched index
     component_types = ("claim", "premise")
-    min_batch_tokens = 16_384  # RNN time depends on the length of passages, hardly on their number
+    min_batch_tokens = 16_384  # the RNN's time depends on the length of passages and hardly on their number
     half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
     @dataclass(frozen=True)
     class Config:
-        """Tags and layer sizes; the embedding tables include padding and unknown."""
+        """Tags and layer sizes; the embedding tables include rows for padding and unknown items."""
 
         vocabulary: int
-        tags: tuple[str, ...]  # O, and B- and I- of each component; ids from 1
+        tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
         letters: int = CHARACTER_ID_COUNT
         dimensions: int = 100
         letter_dimensions: int = 25
@@ -125,7 +125,7 @@ class TARGER(Enricher[SurfacePassage]):
         Args:
             ids: (W,) int64, word ids of the distinct tokens.
             letters: (W, 20) int64, their character ids.
-            words: (B, L) int64, index of each token among them; any index outside the mask.
+            words: (B, L) int64, index of each token among the distinct ones; arbitrary outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
         """
         word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)

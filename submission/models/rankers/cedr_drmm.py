@@ -20,11 +20,11 @@ BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
 
 
 class CEDRDRMM(BERTRanker):
-    """Sum over all 20 query positions, including padding, of a feed-forward network over histograms and last [CLS] vector."""
+    """Sum over all 20 query positions, including padding, of a feed-forward network over histograms and [CLS]."""
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder and dropout before the last layer."""
+        """Encoder configuration, and dropout before the last layer."""
 
         dropout: float = 0.2
 
@@ -36,7 +36,7 @@ class CEDRDRMM(BERTRanker):
         self.second = nn.Linear(HIDDEN, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,): the sum over query positions of W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2."""
+        """Compute the scores (B,) of pairs: Σ W2 ReLU(W1 [histogram, bin by bin; CLS] + b1) + b2 over query positions."""
         return self.compute_contributions(query, query_mask, document, document_mask).sum(1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:

@@ -20,11 +20,11 @@ SIGMAS = (*[0.1] * 10, 0.001)
 
 
 class CEDRKNRM(BERTRanker):
-    """A linear layer over the kernel features of all layers and the last [CLS] vector."""
+    """A linear layer over the kernel features of all layers and the last layer's [CLS] vector."""
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder and dropout before the last layer."""
+        """Encoder configuration, and dropout before the last layer."""
 
         dropout: float = 0.2
 
@@ -36,7 +36,7 @@ class CEDRKNRM(BERTRanker):
         self.linear = nn.Linear(len(MUS) * (bert.num_hidden_layers + 1) + bert.hidden_size, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,): w · [features, kernel by kernel; CLS] + b."""
+        """Compute the scores (B,) of pairs: w · [features, kernel by kernel; CLS] + b."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         pooled = self.compute_kernel_features(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
         features = torch.cat([pooled.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)

@@ -24,7 +24,7 @@ class DRMM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; the embedding table includes padding and unknown.
+        """Layer sizes; the embedding table includes rows for padding and unknown words.
 
         `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all of the 1024 inputs
         would be -11.5, which saturates tanh and prevents learning.
@@ -48,14 +48,14 @@ class DRMM(TopicRanker):
         self.gate = nn.Linear(config.dimensions, 1, bias=False)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,) in (-1, 1): the sum over query terms of gate times match (Entezari 2020, eq. 3.7 and 3.6)."""
+        """Compute the scores (B,) of pairs, in (-1, 1): Σ gate · match over query terms (Entezari 2020, eq. 3.7 and 3.6)."""
         gate, match, _ = self.compute_gates_and_matches(query, query_mask, document, document_mask)
         return (gate * match).sum(-1)
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Precompute the bin of each query term's similarity to each vocabulary word; documents look the bins up.
 
-        At most D of the 1024 bins are non-empty, so that the first layer sums their weight rows instead of multiplying by all.
+        At most D of the 1024 bins are non-empty, so the first layer sums only their weight rows, not all.
         The weight of a position is that of its bin, ln(count + c) - ln c, divided by the bin's count.
         """
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
@@ -109,7 +109,7 @@ class DRMM(TopicRanker):
         return gate * is_known
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down by query term; a term's match score is not additive over its histogram."""
+        """Break the score down by query term; a term's match score is not a sum over histogram bins."""
         (gate,), (match,), (similarity,) = self.compute_gates_and_matches(query, query_mask, document, document_mask)
         similarity = similarity.masked_fill(~get_known_mask(document, document_mask)[0], -torch.inf)
         parts = []

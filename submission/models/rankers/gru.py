@@ -4,7 +4,7 @@ Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Net
 2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
 
 In Entezari 2020 the score is a document term plus a query term, so that the topic does not affect the ranking; this explains
-its low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised
+the low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised
 Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
@@ -25,7 +25,7 @@ class GRU(SiameseRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; the embedding table includes padding and unknown.
+        """Layer sizes; the embedding table includes rows for padding and unknown words.
 
         `interaction`: the linear layer also reads |d - q| and d · q (Conneau et al. 2017). Without it (Entezari 2020), the
         topic does not affect the ranking.
@@ -48,7 +48,7 @@ class GRU(SiameseRanker):
                 weights.fill_(value)
 
     def score_vectors(self, query: Tensor, document: Tensor) -> Tensor:
-        """Score vectors (B,): w · [d; q] + b, or with `interaction` w · [d; q; |d - q|; d · q] + b."""
+        """Compute the scores (B,) of vectors: w · [d; q] + b, or with `interaction` w · [d; q; |d - q|; d · q] + b."""
         return torch.squeeze(
             self.linear(self.dropout(torch.cat([*self._compute_features(query, document).values()], dim=1))), -1
         )

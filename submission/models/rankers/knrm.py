@@ -20,7 +20,7 @@ class KNRM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; the embedding table includes padding and unknown."""
+        """Layer sizes; the embedding table includes rows for padding and unknown words."""
 
         vocabulary: int
         dimensions: int = 300
@@ -35,7 +35,7 @@ class KNRM(TopicRanker):
         self.linear = nn.Linear(config.kernels, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score pairs (B,) in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
+        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the kernel features phi."""
         similarity = cosine(self.embedding(query), self.embedding(document))  # (B, Q, D)
         masks = get_known_mask(query, query_mask), get_known_mask(document, document_mask)
         return self.score_features(self.pooling.pool(similarity, *masks))
@@ -60,7 +60,7 @@ class KNRM(TopicRanker):
         return score
 
     def score_features(self, features: Tensor) -> Tensor:
-        """Score pairs (B,) from features (B, K)."""
+        """Compute the scores (B,) of pairs from features (B, K)."""
         return torch.squeeze(self.linear(self.dropout(features)), -1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:

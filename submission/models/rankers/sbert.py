@@ -22,7 +22,7 @@ class SBERT(BERTRanker, DenseRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder, and the searched premises: all, or those of the nearest conclusions and of BM25."""
+        """Encoder configuration, and the searched premises: all, or those found by BM25 or by their conclusions."""
 
         scope: Literal["premises", "conclusions"] = "conclusions"
 

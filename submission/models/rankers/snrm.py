@@ -29,7 +29,7 @@ class SNRM(LatentRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; the embedding table includes padding and unknown.
+        """Layer sizes; the embedding table includes rows for padding and unknown words.
 
         `padded`: Texts are zero-padded so that each word is the centre of a window, as in the authors' code; otherwise windows
         lie inside the text (Entezari 2020, eq. 3.17). `length`: Exponent of the window count that divides the sum. 1 gives the
@@ -101,7 +101,7 @@ class SNRM(LatentRanker):
         return functional.pad(texts, (0, max(0, WINDOW - texts.shape[-1])))
 
     def _count_windows(self, mask: Tensor) -> Tensor:
-        """Count the windows of each text, (B, 1); at least one."""
+        """Return the number of windows (B, 1) of each text, at least one."""
         words = mask.sum(1, keepdim=True)
         return (words if self.config.padded else words - WINDOW + 1).clamp(min=1)
 

@@ -20,7 +20,7 @@ class TFRBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder, the input and dropout before the linear layer."""
+        """Encoder configuration, the input, and dropout before the linear layer."""
 
         topic: bool = True  # whether the topic is part of the input
         dropout: float = 0.1

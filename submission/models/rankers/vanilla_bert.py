@@ -17,7 +17,7 @@ class VanillaBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder and dropout before the linear layer."""
+        """Encoder configuration, and dropout before the linear layer."""
 
         dropout: float = 0.1
 

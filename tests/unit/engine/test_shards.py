@@ -21,7 +21,7 @@ from tests.conftest import write_tiny_ranker
 
 
 class ReversedEngine(LocalEngine):
-    """Completes the last shard first."""
+    """An engine that completes the last shard first."""
 
     def map(self, function, parts, device):  # type: ignore[no-untyped-def]
         return ((index, function(part)) for index, part in list(parts)[::-1])
@@ -64,7 +64,7 @@ def test_only_missing_shards_are_computed(tmp_path: Path) -> None:
 
 
 class RemoteEngine(LocalEngine):
-    """Simulates a process on another machine with a shared disk."""
+    """A simulation of a process on another machine with a shared disk."""
 
     shares_cache = True
 
@@ -85,7 +85,7 @@ def test_workers_use_a_shared_cache_directory(tmp_path: Path) -> None:
 
     shards, function = [part(index) for index in range(3)], operator.methodcaller("upper")
     content = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), RemoteEngine(), CPU, "texts", "texts")
-    text.unlink()  # nobody needs it any more
+    text.unlink()  # no longer needed
     again = compute_shards(function, shards, ArtifactStore(tmp_path / "kept", {}), LOCAL_ENGINE, CPU, "texts", "texts")
     assert [read(index) for read in (content, again) for index in range(3)] == [b"X" * 1000] * 6
 
@@ -126,7 +126,7 @@ def test_replaced_checkpoint_fails(checkpoints: Path) -> None:
     pickled = pickle.dumps(load_checkpoint(checkpoints / "knrm"))
     write_tiny_ranker(checkpoints, "knrm", seed=9)
     with pytest.raises(
-        CheckpointError, match=r"knrm: checkpoint .* differs from the main process's .*; copy its checkpoint to this path"
+        CheckpointError, match=r"knrm: checkpoint .* differs .*; copy the main process's checkpoint to this path"
     ):
         pickle.loads(pickled)
 

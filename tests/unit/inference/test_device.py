@@ -28,7 +28,7 @@ LIMITS = {
 
 
 def simulate_gpu(capacity: int) -> tuple[list[int], object]:
-    """Return a function of rows that behaves like a GPU with memory for `capacity`, and the sizes of its calls."""
+    """Return a function that behaves like a GPU with memory for `capacity` rows, after a list of its batch sizes."""
     sizes: list[int] = []
 
     def compute(rows: np.ndarray) -> Tensor:

@@ -45,7 +45,7 @@ class Passage:
 
 
 class LengthWeighting(Enricher[Passage]):
-    """Weighs each word by its length; words of one or two letters are not indexed."""
+    """An enricher that weights each word by its length; words of one or two letters are not indexed."""
 
     output_name = "length"
 

@@ -31,7 +31,7 @@ def make_batch(lengths: tuple[int, ...] = LENGTHS, scale: float = 1.0) -> tuple[
 
 
 def score_all_paths(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int, ...], float]:
-    """Score all tag sequences of a sequence (L, S)."""
+    """Score all tag sequences for the emissions (L, S) of one sequence."""
     transitions, scores = crf.transitions.tolist(), {}
     for tags in product(range(TAGS + 2), repeat=length):
         steps = zip(tags, (crf.start, *tags), strict=False)

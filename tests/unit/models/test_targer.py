@@ -145,7 +145,7 @@ def reader() -> SurfaceReader:
 
 
 def tagged(tags: str) -> list[TokenAnnotation]:
-    """Return the tokens of TEXT: p is a premise, m a major claim, b a backing, others are outside."""
+    """Return the tokens of TEXT with these tags: p is a premise, m a major claim, b a backing, others are outside."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
     [passage] = reader().split(TEXT)
     rows = zip(passage.tokens, passage.spans, tags, strict=True)

@@ -1,4 +1,4 @@
-"""TFR-BERT equals transformers' BERT with its pooler and a linear layer; without the topic it reads only the argument."""
+"""TFR-BERT's scores equal those of transformers' BERT with pooler and linear layer; the topic is read only if configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dense index against brute force, and its vectors against sentence-transformers'."""
+"""The dense index compared with brute force, and its vectors with those of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_search_equals_brute_force(
         order = np.lexsort((NAMES, -products.astype(np.float32)))[:depth]
         assert docnos == [NAMES[row] for row in order]
         np.testing.assert_array_equal(scores, products.astype(np.float32)[order])
-        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever it is asked with
+        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever other texts are scored
 
 
 def test_ties_keep_document_order(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_conclusion_index(tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     store = ArtifactStore(tmp_path, {})
     assert group_by_conclusion(lambda: collection, store) == {"Golf": ["a"], "Zoos": ["b", "c"]}
-    assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # kept
+    assert list(group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path, {}))) == ["Golf", "Zoos"]  # stored
 
 
 def test_batches_are_at_most_the_token_limit() -> None:
@@ -161,7 +161,7 @@ def test_batches_are_at_most_the_token_limit() -> None:
     assert SHARD_SIZE >= 512
 
 
-@pytest.mark.filterwarnings("ignore")  # what another library's loading says
+@pytest.mark.filterwarnings("ignore")  # raised by other libraries on loading
 def test_vectors_equal_sentence_transformers(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 

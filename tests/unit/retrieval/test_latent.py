@@ -1,4 +1,4 @@
-"""SNRM's index against the dense dot product and the reference's own index."""
+"""SNRM's index compared with the dense dot product and with the reference code's index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def checkpoint() -> RankerCheckpoint:
         ranker.embedding.weight.abs_()
         ranker.embedding.weight[1] = 0  # unknown
         for layer in ranker.layers:
-            layer.weight -= 0.03  # many of the latent terms stay silent
+            layer.weight -= 0.03  # many latent terms stay inactive
     return RankerCheckpoint(ranker, tokeniser, "a test")
 
 

@@ -1,4 +1,4 @@
-"""BM25, Dirichlet and RM3 against figures worked out by hand over six documents, and what must hold of them anywhere."""
+"""BM25, Dirichlet and RM3: values computed by hand for six documents, and properties that hold for any collection."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     assert (len(six_documents.lengths), six_documents.tokens) == (6, 19)
     assert scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
     assert scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
-    constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is ours times ln 2, and it
+    constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this
     textbook = {
         document: value * math.log(2) + constant
         for document, value in scores(six_documents, QUERY, Dirichlet(10, "query")).items()

@@ -1,4 +1,4 @@
-"""The term index: its counts, independence of shards, and resuming a killed build."""
+"""The term index: its counts, their independence of shards, and resumption of an interrupted build."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_index_counts_terms(tmp_path: Path) -> None:
 def test_fields(tmp_path: Path) -> None:
     index = build(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
-    once = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as TIREx's form has it
+    once = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
     assert build(tmp_path / "once", once).tokens == index.tokens
 
 

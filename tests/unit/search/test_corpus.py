@@ -17,7 +17,7 @@ from tests.conftest import SAMPLE
 
 @pytest.fixture
 def tirex(tmp_path: Path) -> Path:
-    """A TIREx data set with a ranking to re-rank."""
+    """Create a TIREx data set with a ranking to re-rank."""
     row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
     return tmp_path

@@ -30,7 +30,7 @@ def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeyp
     with make_searcher() as searcher:
         for index in range(3 * CACHED_QUERIES):
             searcher.search(f"zoos {index}", [get_system("dirichlet")], SearchOptions())
-            assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # and the directory of the indexes
+            assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # plus the directory of the indexes
     assert list(tmp_path.iterdir()) == []
 
 

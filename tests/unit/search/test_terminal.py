@@ -21,7 +21,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_hit(premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None) -> Hit:
-    """Create a hit whose snippet is the whole premise and every second word a match."""
+    """Create a hit whose snippet is the whole premise and in which every second word is a match."""
     matches = [Span(*match.span()) for match in compile_term_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
     return Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explanation)
