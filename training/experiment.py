@@ -25,13 +25,13 @@ Result = TypeVar("Result")
 class Experiment(ABC, Generic[Cell, Result]):
     """A set of independent measurements (cells). With several processes, experiment, cells and results are pickled."""
 
-    unit: ClassVar[str]  # unit of `size`, plural
+    unit: ClassVar[str]  # unit of `cost`, plural
     result_type: ClassVar[type[Any]]  # numpy array or a type that msgspec can encode
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name in log messages and of the cache directory."""
+        """Name of the cache directory, also used in log messages."""
 
     @abstractmethod
     def cache_key(self, cell: Cell) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Keys in metrics.json: means at the settings selected on the other folds, and on all topics.
+# Keys in metrics.json: means at the settings selected on the other folds, and at those selected on all topics.
 CROSS_VALIDATED, IN_SAMPLE = "cross-validated", "in-sample"
 
 
@@ -16,7 +16,7 @@ def nan_mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float | None]:
-    """Round means to four digits by measure; undefined means become None (JSON null)."""
+    """Return the means by measure, rounded to four digits; undefined means become None (JSON null)."""
     return {measure: None if np.isnan(mean) else round(float(mean), 4) for measure, mean in zip(measures, means, strict=True)}
 
 

@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_processes: int) -> Iterator[tuple[Task, Result]]:
     """Yield (task, result) in order of completion; tasks start in order. The number of processes does not change results.
 
-    Each process has one thread; a single one is this process. With several, the module-level function, tasks and results are
-    pickled. Errors of the function propagate after running tasks have finished; pending tasks are cancelled.
+    Each process has one thread. A single process is this one; with several, the function (module-level), tasks and results are
+    pickled. Errors of the function propagate after the running tasks have finished; pending tasks are cancelled.
     """
     if n_processes == 1:
         threads = torch.get_num_threads()

@@ -250,4 +250,4 @@ def test_fit_all_names_missing_data(tmp_path: Path, job_log: Callable[[], list[s
 
 def test_fit_requires_one_recipe_argument(work_dir: Path, assert_fails: AssertFails) -> None:
     assert_fails(2, "expected RECIPE or --all", "fit", "--work-dir", work_dir)
-    assert_fails(2, "fit --all: cannot be combined with RECIPE", "fit", "knrm", "--all", "--work-dir", work_dir)
+    assert_fails(2, "fit --all cannot be combined with RECIPE", "fit", "knrm", "--all", "--work-dir", work_dir)

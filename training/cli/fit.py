@@ -22,7 +22,7 @@ def add_parsers(commands: Commands) -> None:
 
     description = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
     parser = commands.add("reproduce", _reproduce, description)
-    parser.add_argument("recipe", metavar="NAME", help="recipe that has a stored checkpoint, or ensemble")
+    parser.add_argument("recipe", metavar="NAME", help="recipe with a stored checkpoint, or `ensemble`")
     add_data(parser, "training data: the corpus, or the published data sets")
     add_work_dir(parser, "working directory; finished steps are reused")
     add_options(parser, "checkpoint_dir", "device")
@@ -58,7 +58,7 @@ def _fit_all(args: argparse.Namespace) -> None:
     from training.cli.fit_all import fit_all, load_recipes_in_order
 
     if args.recipe or args.output or "WORLD_SIZE" in os.environ:
-        raise UsageError("fit --all: cannot be combined with RECIPE, --output or torchrun")
+        raise UsageError("fit --all cannot be combined with RECIPE, --output or torchrun")
     n_gpus = torch.cuda.device_count() if choose_device(args.device).type == "cuda" else 0
     fit_args = ["--device", args.device, *(["--vectors", str(args.vectors)] if args.vectors else [])]
     if args.restart:

@@ -62,7 +62,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
         recipes: Recipes by name, in dependency order.
         flags: Further flags of `fit`.
         work_dir: Working directory.
-        vectors_dir: Word vectors; None: the default of `prepare vectors`.
+        vectors_dir: Directory of the word vectors; None: the default of `prepare vectors`.
         n_gpus: Number of GPUs; one process runs on each.
 
     Raises:
@@ -107,7 +107,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
 
 
 def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
-    """Return a queue of environment variables that select one GPU each; without GPUs, of one empty dict."""
+    """Return a queue of environments that select one GPU each; without GPUs, a queue of one empty environment."""
     free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
     visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
     for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:

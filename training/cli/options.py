@@ -56,7 +56,7 @@ def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") ->
 
 
 def selection_measure(text: str) -> str:
-    """Parse a measure's name in ir_measures, or its column."""
+    """Parse a measure's name in ir_measures, or the name of its column."""
     column = SELECTION_MEASURES.get(text, text)
     if column not in SELECTION_MEASURES.values():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}")

@@ -9,7 +9,7 @@ CORPUS_HELP = "directory with the args.me corpus"
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add the parsers of `prepare` and its kinds of data."""
+    """Add the parsers of `prepare` and of its kinds of data."""
     kinds = commands.group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
@@ -39,7 +39,7 @@ def _add_passages(kinds: Commands) -> None:
 
 
 def _add_published_data(kinds: Commands) -> None:
-    description = "argument-quality data sets (UKP, IBM, Webis) in one schema"
+    description = "argument-quality data sets (UKP, IBM, Webis) as tables with the same columns"
     parser = _add_kind(kinds, "quality", _quality, description, "lists")
     add_data(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
     parser = _add_kind(kinds, "tags", _tags, "token-level argument annotations for TARGER")
@@ -49,7 +49,7 @@ def _add_published_data(kinds: Commands) -> None:
 def _add_distillation(kinds: Commands) -> None:
     parser = _add_kind(kinds, "distillation", _distillation, "teacher scores for debate titles", "distilled")
     add_options(parser, "input_dir")
-    help_text = "drop titles similar to the topics of this XML file, like those similar to the input's topics; repeatable"
+    help_text = "drop titles similar to the topics of this XML file, as well as those similar to the input's topics; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
     parser.add_argument("--teacher", "--system", default="fusion", metavar="SYSTEM", help="teacher system")
     parser.add_argument("--titles", type=positive_int, default=1000, metavar="N", help="maximum number of titles")
@@ -62,7 +62,7 @@ def _add_vectors(kinds: Commands) -> None:
     parser = _add_kind(kinds, "vectors", _vectors, "train word vectors on the premises, or import them")
     help_text = "read GloVe or word2vec vectors from FILE instead of training"
     add_path(parser, "--from-file", "-i", "--input", metavar="FILE", help=help_text)
-    add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens WORK_DIR/vectors-METHOD)")
+    add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens: WORK_DIR/vectors-METHOD)")
     parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions")
     help_text = "minimum word frequency in the premises"
     parser.add_argument("--minimum-frequency", type=positive_int, default=5, metavar="N", help=help_text)
@@ -93,7 +93,7 @@ def _passages(args: argparse.Namespace) -> None:
 
     with locked_work_dir(args.work_dir):
         table = prepare_passages(args.input_dir, args.work_dir, args.exclude_qrels, args.exclude_runs, args.overwrite)
-    print("percentage of passages without a relevant word: ours (empty) and that of Hollatz 2022 (published)")
+    print("percentage of passages without a relevant word: `empty` in this corpus, `published` in Hollatz 2022")
     print(table.to_string(index=False, float_format="%.1f"))
 
 

@@ -39,7 +39,7 @@ def reproduce_checkpoint(
     Finished steps are reused. Data and vector settings are taken from the stored checkpoint.
 
     Args:
-        recipe_name: Recipe name or .toml file, which is also the checkpoint's name; or an ensemble system.
+        recipe_name: Recipe name or .toml file, whose stem names the checkpoint, or an ensemble system.
         data_dir: Training corpus, or the published data read by `prepare`.
         work_dir: Working directory; the new checkpoint is in `work_dir`/checkpoints.
         checkpoint_dir: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
@@ -95,7 +95,7 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if (file_hash := vectors["vectors_file"]) != "none":
-            cause = f"trained with word vectors from a file (SHA-256 {file_hash[:12]}…), which is not available"
+            cause = f"word vectors were read from a file (SHA-256 {file_hash[:12]}…) that is not available"
             raise UsageError(f"{output.name}: {cause}; it cannot be reproduced")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.prepare_vectors(work_dir, work_dir / "vectors", word_vectors.VectorSettings(**settings), None, False)

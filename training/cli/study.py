@@ -32,13 +32,13 @@ def _add_enrichments(studies: Commands) -> None:
     parser.add_argument("enrichments", nargs="+", metavar="NAME", help="enricher checkpoint")
     options.add_fold_qrels(parser)
     options.add_measure(parser)
-    help_text = "grid to tune, of one retrieval model; repeatable (default: the four full-text systems)"
+    help_text = "grid of a retrieval model to tune; repeatable (default: the four full-text systems)"
     parser.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=help_text)
     _add_input_and_output(parser, "enrichment")
 
 
 def _add_lengths(studies: Commands) -> None:
-    parser = studies.add("lengths", _lengths, "document lengths after TARGER filtering")
+    parser = studies.add("lengths", _lengths, "compare document lengths before and after filtering by taggers")
     parser.add_argument("taggers", nargs="+", metavar="NAME", help="tagger checkpoint")
     _add_input_and_output(parser, "tagged_document_lengths")
 
@@ -52,7 +52,7 @@ def _add_augmented_sbert(studies: Commands) -> None:
     parser.add_argument("--repetitions", type=options.positive_int, default=3, metavar="N", help=help_text)
     help_text = "initial bi-encoder; name or directory"
     parser.add_argument("--student", "--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help=help_text)
-    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: the same as --student)"
+    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: that of --student)"
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
     options.add_seed(parser, "random seed of splits, samples and networks")
     _add_computation(parser)
@@ -61,21 +61,21 @@ def _add_augmented_sbert(studies: Commands) -> None:
 
 
 def _add_students(studies: Commands) -> None:
-    parser = studies.add("students", _students, "Augmented SBERT on args.me: losses × training pairs")
+    parser = studies.add("students", _students, "compare losses and training pairs of Augmented SBERT on args.me")
     options.add_work_dir(parser, "working directory prepared by `prepare pairs`; caches finished results")
-    help_text = "recipe with [augmented_sbert]; loss and training pairs are varied"
+    help_text = "recipe with an [augmented_sbert] table; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
     add_options(parser, "device")
     options.add_output(parser, "result CSV (default: WORK_DIR/results/augmented_sbert_students.csv)", "FILE")
 
 
 def _add_argument_quality(studies: Commands) -> None:
-    parser = studies.add("argument-quality", _argument_quality, "cross-validated and cross-data-set evaluation of TFR-BERT")
+    parser = studies.add("argument-quality", _argument_quality, "evaluate TFR-BERT by cross-validation and across data sets")
     options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
     help_text = "recipe name in training/configs/recipes, or .toml file"
     parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
     _add_parts(parser, QUALITY_PARTS)
-    help_text = "number of networks per cell, with different seeds"
+    help_text = "number of seeds per network"
     parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=3, metavar="N", help=help_text)
     _add_computation(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
@@ -131,7 +131,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
     output = options.result_file(args, f"augmented_sbert_{teacher.folder.name}.csv" if args.teacher else "augmented_sbert.csv")
     device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
-    previous_rows = rows_to_keep(output, "task", parts)  # read first: fail before hours of training
+    previous_rows = rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
         settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
         processes = args.processes or default_processes(device)
@@ -152,7 +152,7 @@ def _students(args: argparse.Namespace) -> None:
     recipe, output = load_recipe(args.recipe), options.result_file(args, "augmented_sbert_students.csv")
     if not isinstance(recipe.task, AugmentedSBERTSpec):
         network = recipe.ranker or recipe.enricher
-        raise UsageError(f"recipe of {network}: no [augmented_sbert] table; choose a recipe that has one")
+        raise UsageError(f"the recipe of {network} has no [augmented_sbert] table; choose a recipe that has one")
     with lock_work_directory(args.work_dir):
         table = compare_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
     _write(output, table, 2, "%.2f")
@@ -170,7 +170,7 @@ def _argument_quality(args: argparse.Namespace) -> None:
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
     output = options.result_file(args, "argument_quality.csv")
-    previous_rows = rows_to_keep(output, "setting", row_settings(parts))  # read first: fail before hours of training
+    previous_rows = rows_to_keep(output, "setting", row_settings(parts))  # read first, to fail before hours of training
     device = choose_device(args.device)
     processes = args.processes or default_processes(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:

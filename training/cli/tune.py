@@ -10,13 +10,13 @@ from training.cli import options
 
 def add_parsers(commands: Commands) -> None:
     """Add the parser of `tune`."""
-    description = "grid-search retrieval parameters on judged topics, cross-validated; write a checkpoint"
+    description = "grid-search parameters on judged topics with cross-validation and write a checkpoint"
     parser = commands.add("tune", _tune, description)
-    parser.add_argument("grid", metavar="GRID", help="grid in training/configs/grids, .toml file, or `tfr_bert`")
+    parser.add_argument("grid", metavar="GRID", help="name in training/configs/grids, .toml file, or `tfr_bert`")
     options.add_fold_qrels(parser)
     options.add_data(parser, "judged input: topics and corpus")
     options.add_measure(parser)
-    help_text = "cache for finished points (default: temporary directory); for tfr_bert: prepared by `prepare quality`"
+    help_text = "cache of finished points (default: a temporary directory); for `tfr_bert`: prepared by `prepare quality`"
     options.add_work_dir(parser, help_text, required=False)
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/GRID, or the system's checkpoint)")

@@ -11,7 +11,7 @@ from submission.data.input_files import as_input_errors
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise
 
-SIMILARITY_THRESHOLD = 80  # minimum Levenshtein ratio (0-100) of a title that paraphrases a topic
+SIMILARITY_THRESHOLD = 80  # minimum Levenshtein ratio (0-100) of a topic and a title that paraphrases it
 SITE_SEPARATOR = " | "  # separates the title of a source page from the portal's name
 
 
@@ -43,7 +43,7 @@ def read_topics(files: Sequence[Path]) -> dict[str, str]:
 def read_debate_titles(files: Sequence[Path]) -> list[str]:
     """Return the distinct debate titles of args.me files, sorted by normalised form.
 
-    An argument's title is that of its discussion, else of its source page. Titles of fewer than two words are skipped.
+    An argument's title is that of its discussion, else that of its source page. Titles of fewer than two words are skipped.
     """
     titles: dict[str, str] = {}
     for file in files:
@@ -59,8 +59,8 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
 def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
-    A title paraphrases a topic if the Levenshtein ratio of both, normalised and with sorted words, is at least 80 %, or if
-    they share at least half of the stems of the shorter one, and at least two unless it has only one.
+    A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if
+    they share at least half of the shorter one's stems (and at least two, unless it has only one).
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)

@@ -1,7 +1,7 @@
 """Label premises by distant supervision (Entezari 2020, 3.2.3).
 
-The premises of a conclusion are positives. Negatives are premises of the least similar conclusions or, as hard negatives,
-premises of other conclusions retrieved for it.
+The premises of a conclusion are its positives. Its negatives are premises of the least similar conclusions or, as hard
+negatives, premises of other conclusions found by retrieval.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `diri
 
 
 def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
-    """Select negatives for every argument, least similar conclusions first.
+    """Select negatives for every argument, those of the least similar conclusions first.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
     are sampled without replacement; those with the lowest Levenshtein ratio of normalised conclusions are
@@ -65,14 +65,14 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
 
 
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
-    """Mine one hard negative per argument: a premise of another conclusion that is retrieved for its own.
+    """Mine one hard negative per argument: a premise of another conclusion, found by retrieval.
 
-    The top 100 of a Dirichlet-smoothed language model are assigned in random order, repeatedly if a conclusion has more than
-    100 premises. As they are unjudged, some may be relevant.
+    The top 100 premises that a Dirichlet-smoothed language model retrieves for a conclusion are assigned to its arguments in
+    random order, repeatedly if there are more than 100 arguments. As the retrieved premises are unjudged, some may be relevant.
 
     Args:
         arguments: One split, with all of its columns.
-        fallback: Row indices (arguments,) of the negatives of conclusions for which nothing is retrieved.
+        fallback: Row indices (arguments,) of the negatives to use where nothing is retrieved for a conclusion.
         seed: Shuffling seed.
         cache: Artifact store of these arguments; holds the index.
 
@@ -95,7 +95,7 @@ def retrieve_for_conclusions(
         arguments: Frame `docno conclusion normalised_conclusion premise`.
         index_settings: Fields and stemmer of the index.
         model: Retrieval model.
-        depth: Maximum number of retrieved arguments.
+        depth: Maximum number of arguments retrieved per conclusion.
         cache: Artifact store of these arguments; holds the index.
 
     Yields:

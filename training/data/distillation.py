@@ -33,7 +33,7 @@ class DistillationSettings:
     """Options of `prepare distillation`."""
 
     max_titles: int = 1000
-    documents_per_title: int = 24  # half are the top ranks, half are sampled from the lower ranks
+    documents_per_title: int = 24  # half from the top ranks, half sampled from the lower ranks
     seed: int = 0
 
 
@@ -52,7 +52,7 @@ class DebateTitleInput(Dataset):
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """SHA-256 by input file, and of the titles."""
+        """The SHA-256 of each input file, and of the titles."""
         return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
@@ -84,13 +84,13 @@ def prepare_distillation(
     work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write the teacher's scores into `work_dir`/distilled; skip a complete table.
+    """Write the teacher's scores into `work_dir`/distilled; keep a complete table.
 
     Args:
         system: Teacher.
-        execution: Execution on the input of `build_title_input`.
-        excluded_topics: Excluded topic files of that input.
-        settings: Settings of that input.
+        execution: Execution on the result of `build_title_input`.
+        excluded_topics: Topic files passed to that function.
+        settings: Settings passed to that function.
         work_dir: Working directory.
         overwrite: Whether to replace a table prepared from other input or settings.
     """
@@ -111,7 +111,7 @@ def table_path(work_dir: Path) -> Path:
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the teacher's scores and their manifest; columns as in the quality tables, with the title as topic."""
+    """Load the teacher's scores, with the columns of the quality tables (the topic is the title), and their manifest."""
     file = table_path(work_dir)
     with table_errors(file, "distillation", f"-i INPUT --work-dir {work_dir}"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
@@ -132,11 +132,11 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
     table = pd.concat(lists, ignore_index=True)
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
     table.assign(premise=texts.loc[table["docno"]].to_numpy())[COLUMNS].to_parquet(file, index=False)
-    log.info("Scored %d documents for each of %d titles (of %d)", settings.documents_per_title, len(lists), len(titles))
+    log.info("Scored %d documents for each of %d out of %d titles", settings.documents_per_title, len(lists), len(titles))
 
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select positions of a ranking of `n_ranked` documents: the top half, and a sample of the lower ranks."""
+    """Select positions in a ranking of `n_ranked` documents: half of them at the top, half sampled from below."""
     top = min(n_ranked, -(-settings.documents_per_title // 2))
     sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - top)
     return np.concatenate([np.arange(top), np.sort(sample[: settings.documents_per_title - top])])

@@ -1,4 +1,4 @@
-"""Convert int8 ONNX encoders from a pinned package to Hugging Face folders."""
+"""Convert int8 ONNX encoders of a pinned package to folders in Hugging Face format."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -60,9 +60,9 @@ PACKAGED_ENCODERS = {
 
 
 def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
-    """Convert an encoder to float32 in Hugging Face format under `work_dir`/encoders/`name`; skip it if it is complete.
+    """Convert an encoder to float32 in Hugging Face format in `work_dir`/encoders/`name`; keep a complete folder.
 
-    provenance.json records source, licence and the hashes of files read and written.
+    provenance.json records the source, the licence and the hashes of the files read and written.
 
     Returns:
         The folder, for use as `encoder.name` in recipes and studies.
@@ -75,7 +75,7 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     for file, expected in encoder.sha256.items():
         if not (package_folder / file).is_file() or sha256_file(package_folder / file) != expected:
             raise InputError(
-                f"{package_folder / file}: SHA-256 differs from {encoder.model_id} (expected {expected[:12]}…); "
+                f"{package_folder / file}: SHA-256 differs from that of {encoder.model_id} (expected {expected[:12]}…); "
                 f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
             )
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
@@ -103,7 +103,7 @@ def find_package_folder(encoder: PackagedEncoder) -> Path:
 
 
 def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the dequantised float32 parameters of a BERT under their transformers names.
+    """Yield the dequantised float32 parameters of a BERT, by their names in transformers.
 
     weight = (quantised - zero point) · scale. ONNX stores linear weights as (inputs, outputs), so they are transposed.
     """

@@ -37,7 +37,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs, with negatives of the least similar conclusions or hard negatives retrieved by a model."""
+    """Load the training pairs, with negatives of the least similar conclusions or with hard negatives retrieved by a model."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
@@ -56,7 +56,7 @@ def load_training_pairs(
 
 
 def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
-    """Load the validation table, grouped by query."""
+    """Load the validation queries with their candidates."""
     table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None))
     rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
@@ -80,7 +80,7 @@ def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: To
 
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:
-    """Encode a premise that is stored in a table as token ids."""
+    """Convert a premise, as stored in a table, to token ids."""
     if input_unit == "words":
         return tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
     return tokeniser.encode_premise(premise)

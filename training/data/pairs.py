@@ -47,8 +47,8 @@ TABLE_SCHEMA = pa.schema({
 class PairSettings:
     """Options of `prepare pairs`."""
 
-    seed: int = 0  # of sample, split and negatives
-    sample_size: int = 0  # random arguments to use; 0: all
+    seed: int = 0  # of the sample, the split and the negatives
+    sample_size: int = 0  # number of random arguments to use; 0: all
     hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
 
 
@@ -67,7 +67,7 @@ def reproduce_pairs(
 def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False) -> None:
     """Write tables and corpus statistics into a working directory.
 
-    Writes {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; with hard negatives also <model>/unrelated.parquet.
+    Writes {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA, and, with hard negatives, <model>/unrelated.parquet.
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {

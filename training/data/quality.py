@@ -1,4 +1,4 @@
-"""Prepare published argument-quality data sets as tables of one format."""
+"""Prepare published argument-quality data sets as tables with the same columns."""
 
 import logging
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def find_datasets(directory: Path) -> list[str]:
 def prepare_quality(directory: Path, datasets: Sequence[str], work_dir: Path, overwrite: bool = False) -> None:
     """Write one table per data set into `work_dir`/quality, with a manifest of its source files.
 
-    Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
+    The table of Webis-ArgQuality-20 has more columns than COLUMNS, see `webis_argquality.read_judgments`.
     """
     inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
@@ -79,9 +79,9 @@ def table_path(work_dir: Path, name: str) -> Path:
 
 
 def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
-    """Load a data set's arguments with some columns, or all (None).
+    """Load the given columns of a data set's arguments; None: all columns.
 
-    The arguments of a topic are one list to rank; a debate has one topic per side.
+    The arguments of a topic form one list to rank; a debate has one topic per side.
     """
     file = table_path(work_dir, name)
     with table_errors(file, "quality", f"-i DIR --work-dir {work_dir}"):
@@ -94,7 +94,7 @@ def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
 
 
 def source_hashes(work_dir: Path, name: str) -> dict[str, str]:
-    """Return SHA-256 by source file of a table."""
+    """Return the SHA-256 of a table's source files by name."""
     file = table_path(work_dir, name).with_suffix(".json")
     try:
         return dict(read_manifest(file).inputs["input"])

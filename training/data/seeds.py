@@ -6,16 +6,16 @@ import numpy as np
 
 
 class RandomStream(IntEnum):
-    """Random stream. Never change a value: shipped checkpoints depend on it."""
+    """Random streams, one per purpose; never change a value, as shipped checkpoints depend on it."""
 
     SAMPLE = 0  # sample of arguments
     SPLIT = 1  # validation conclusions
     NEGATIVES = 2  # candidate negatives
-    MISSING_VECTORS = 3  # vectors of words missing in a vectors file
+    MISSING_VECTORS = 3  # vectors of words missing from a vectors file
     EPOCH_ORDER = 4  # order of examples in an epoch
-    VALIDATION_SAMPLE = 5  # queries of the validation during training
+    VALIDATION_SAMPLE = 5  # validation queries used during training
     HARD_NEGATIVES = 6  # order of hard negatives
-    DEBATE_TITLES = 7  # debate titles; with a title index, its documents
+    DEBATE_TITLES = 7  # debate titles; with a title's index: its documents
     DROPOUT = 8  # dropout masks per step under torchrun
     CENTROIDS = 9  # initial centroids of latent terms
 

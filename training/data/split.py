@@ -15,7 +15,7 @@ CUTOFF = 20  # rank cutoff of the metrics
 
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the indices below `total` at random into held-out ones (`count`, at least 1) and the others."""
+    """Split the indices below `total` at random into `count` held-out ones (at least 1) and the rest."""
     indices = random_generator(seed, RandomStream.SPLIT).permutation(total)
     return indices[: max(1, count)], indices[max(1, count) :]
 
@@ -23,8 +23,8 @@ def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Split arguments by conclusion into training and validation.
 
-    The validation set consists of the conclusions with exactly POSITIVES premises, or of a random sample of them with
-    MAX_VALIDATION_ARGUMENTS premises. Both parts are sorted by normalised conclusion, then docno.
+    The validation set consists of the conclusions with exactly POSITIVES premises, or of a random sample of these with
+    MAX_VALIDATION_ARGUMENTS premises in all. Both parts are sorted by normalised conclusion, then docno.
     """
     arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
     premise_counts = arguments.groupby("normalised_conclusion", sort=True).size()

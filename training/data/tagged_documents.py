@@ -1,4 +1,4 @@
-"""Prepare tables of tagged documents, load and split them."""
+"""Prepare, load and split tables of tagged documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Split:
 
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Read es.txt and wd.txt and write essays.parquet and webd.parquet (`words tags`) into `work_dir`/tagging."""
+    """Convert es.txt and wd.txt to essays.parquet and webd.parquet (`words tags`) in `work_dir`/tagging."""
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
     store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
@@ -45,7 +45,7 @@ def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> No
 
 
 def table_path(work_dir: Path, name: str) -> Path:
-    """Return the path of a table."""
+    """Return the path of a data set's table."""
     return work_dir / "tagging" / f"{name}.parquet"
 
 
@@ -67,6 +67,6 @@ def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
 
 
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
-    """Split documents at random into training and test documents (at least one)."""
+    """Split documents at random into training documents and at least one test document."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
     return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])

@@ -62,7 +62,7 @@ PUBLISHED_SAMPLES = {
 
 
 def matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
-    """Return the distinct lower-cased words of a passage that share a stem with the reference, sorted."""
+    """Return the sorted, distinct, lower-cased words of a passage that share a stem with the reference."""
     reference_stems = {*chain.from_iterable(stems[word.encode()] for word in WORD.findall(reference.lower()))}
     passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
     return sorted(word for word in passage_words if not reference_stems.isdisjoint(stems[word.encode()]))
@@ -161,7 +161,7 @@ def passages_dir(work_dir: Path) -> Path:
 
 
 def check_prepared(work_dir: Path, documents: str) -> Manifest:
-    """Return the manifest of the passages; raise InputError if they do not support a document set."""
+    """Return the manifest of the passages; raise InputError if they lack what a document set needs."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise InputError(
@@ -174,8 +174,8 @@ def check_prepared(work_dir: Path, documents: str) -> Manifest:
     }[documents]
     for name, flag in required.items():
         if not manifest.inputs[name]:
-            reason = f'prepared without {name}, which documents = "{documents}" needs'
-            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `prepare passages {flag} FILE` again")
+            reason = f'the passages were prepared without {name}, which documents = "{documents}" needs'
+            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `prepare passages` again with {flag} FILE")
     return manifest
 
 
@@ -192,5 +192,5 @@ def is_in_document_set(row: dict[str, Any], documents: str) -> bool:
 
 
 def reference_words(row: dict[str, Any], reference: str) -> set[str]:
-    """Return the words that match a reference."""
+    """Return a passage's words that match a reference."""
     return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -46,7 +46,7 @@ class VectorSettings:
     minimum_frequency: int = 5
     epochs: int = 5
     seed: int = 0
-    surface_method: VectorMethod | None = None  # method for surface tokens (taggers); None: normalised words with word2vec
+    surface_method: VectorMethod | None = None  # method for surface tokens (taggers); None: word2vec on normalised words
 
     @property
     def premise_table(self) -> str:
@@ -74,9 +74,9 @@ def prepare_vectors(
 ) -> None:
     """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
 
-    The vocabulary holds the words of at least the minimum frequency, most frequent first. Vectors are trained, or read from
-    `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing in it get random vectors with the same
-    standard deviation.
+    The vocabulary holds the words that occur at least `minimum_frequency` times, most frequent first. Vectors are trained, or
+    read from `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing from it get random vectors
+    with the same standard deviation.
     """
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
@@ -108,7 +108,7 @@ def prepare_vectors(
 
 
 def default_folder(surface_method: VectorMethod | None) -> str:
-    """Return the default name of the vectors' folder in a working directory."""
+    """Return the default name of the folder with the vectors in a working directory."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
@@ -175,12 +175,12 @@ def _vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: Vecto
     rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors
-    log.info("Found vectors of %d of %d terms; initialised the others at random", len(known_vectors), len(is_known))
+    log.info("Found vectors for %d of %d terms; initialised the others at random", len(known_vectors), len(is_known))
     return table
 
 
 def _log_coverage(work_dir: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
-    """Log the share of tokens in premises and validation queries that the vocabulary covers."""
+    """Log the shares of the tokens of premises and of validation queries that the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()

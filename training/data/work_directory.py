@@ -61,7 +61,7 @@ def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
 
 
 def iter_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a prepared table as dicts of some columns, or all (None)."""
+    """Yield the rows of a prepared table as dicts of the given columns; None: all columns."""
     with table_errors(file, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()

@@ -34,7 +34,7 @@ class TrainingConfig:
     batch_size: int = 16  # pairs
     epochs: int = 1
     warmup_ratio: float = 0.1  # fraction of all steps
-    frozen_blocks: int = 3  # frozen lowest blocks (and embeddings); -1: train everything
+    frozen_blocks: int = 3  # number of frozen lowest blocks (embeddings are frozen too); -1: train everything
     attention_dropout: bool = True  # False: training is 1.4 times as fast on long texts, slower on short ones
     bfloat16: bool = True  # autocast for training and labelling; weights, optimiser and evaluation use float32
 
@@ -46,8 +46,8 @@ def build_network(
 
     Args:
         encoder: Local BERT directory in Hugging Face format.
-        training: Network type and frozen blocks.
-        seed: Seed of the cross-encoder's head.
+        training: Training settings.
+        seed: Seed of a cross-encoder's head.
         device: Device of the network.
         frozen_layers: Shared frozen layers of this encoder (bi-encoders only).
     """
@@ -77,13 +77,13 @@ def build_frozen_layers(encoder: Path, training: TrainingConfig, device: torch.d
 
 
 def predict_labels(model: Network, pairs: pd.DataFrame, training: TrainingConfig) -> np.ndarray:
-    """Predict teacher labels (pairs,) float32 in the training precision, which suffices for students."""
+    """Return a teacher's labels (pairs,) float32, computed in the training precision, which suffices for students."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
         return score_pairs(model, pairs)
 
 
 def score_pairs(model: Network, pairs: pd.DataFrame) -> np.ndarray:
-    """Score pairs `first second` (pairs,) float32: in [0, 1] for a cross-encoder, cosine similarity for a bi-encoder."""
+    """Return scores (pairs,) float32 of pairs `first second`: in [0, 1] for a cross-encoder, cosines for a bi-encoder."""
     if isinstance(model, CrossEncoder):
         text_pairs = list(zip(pairs["first"], pairs["second"], strict=True))
         return np.asarray(model.predict(text_pairs, batch_size=BATCH_SIZE, show_progress_bar=False))
@@ -120,7 +120,7 @@ def get_encoder(model: Network) -> Any:
 
 
 def _freeze(module: torch.nn.Module) -> None:
-    """Freeze layers and disable their dropout, which would cost a third of a step."""
+    """Freeze layers and disable their dropout, which would take a third of a training step's time."""
     module.requires_grad_(False)
     for submodule in module.modules():
         if isinstance(submodule, torch.nn.Dropout):

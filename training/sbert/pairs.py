@@ -1,6 +1,6 @@
 """Build gold and unlabelled conclusion-premise pairs from args.me.
 
-Texts are preprocessed as for the ranker: conclusions truncated to the query length in word pieces, premises without URLs.
+As for the ranker, conclusions are truncated to the query length in word pieces, and URLs are removed from premises.
 """
 
 from pathlib import Path
@@ -37,9 +37,9 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
 
 
 def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
-    """Pair each conclusion with its top `k` BM25 premises of other conclusions, excluding labelled pairs.
+    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding labelled pairs.
 
-    Distant supervision has no label for these pairs `first second`. `cache` stores the premise index of the arguments.
+    The returned pairs `first second` have no label by distant supervision. `cache` stores the index of the premises.
     """
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])

@@ -35,12 +35,12 @@ TEACHER_LEARNING_RATE = 1e-4
 
 
 class PairSettings(Protocol):
-    """Sizes and teacher of the training pairs."""
+    """Numbers of training pairs, and the teacher that labels them."""
 
     @property
     def gold_arguments(self) -> int: ...  # maximum; each yields a positive and a negative gold pair
     @property
-    def bm25_depth(self) -> int: ...  # BM25 premises of other conclusions per conclusion
+    def bm25_depth(self) -> int: ...  # premises of other conclusions retrieved per conclusion
     @property
     def max_silver_pairs(self) -> int: ...
     @property
@@ -109,7 +109,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
     def load_or_train(self, network: Variant) -> Network:
-        """Load a network, training it if its weights are not cached."""
+        """Load a network, or train it if its weights are not cached."""
         encoder, training = self._initial_encoder(network), self._training_config(network)
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
@@ -131,7 +131,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return self._teacher.folder if network == TEACHER else self._encoder
 
     def _training_config(self, network: Variant) -> TrainingConfig:
-        """Return the training settings; attention dropout is disabled, which is faster on long texts."""
+        """Return the training settings; attention dropout is disabled, as this is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
         is_teacher = network == TEACHER
         return TrainingConfig(

@@ -1,4 +1,4 @@
-"""Train, stop and resume networks with sentence-transformers' trainers."""
+"""Train networks with sentence-transformers' trainers; training can be stopped and resumed."""
 
 import shutil
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.sbert.networks import Network, TrainingConfig, build_network, load_trainable_state, serialise_trainable_state
 
 LOSSES = {"cosine": CosineSimilarityLoss, "cosent": CoSENTLoss, "multiple_negatives": MultipleNegativesRankingLoss}
-POSITIVE_THRESHOLD = 0.5  # pairs at or above are the positives of `multiple_negatives`
+POSITIVE_THRESHOLD = 0.5  # minimum label of the positives of `multiple_negatives`
 WEIGHTS = "model.safetensors"
 STATE_FILES = (WEIGHTS, "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")  # files of an interrupted run
 BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this many batches
@@ -35,11 +35,11 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Initial encoder, settings and data of training runs that differ in their seed."""
+    """Initial encoder, settings and data of training runs that differ only in their seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig
-    pairs: pd.DataFrame  # first second label
+    pairs: pd.DataFrame  # `first second label`
     device: torch.device
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
@@ -49,11 +49,11 @@ class TrainingRun:
 
     @property
     def steps(self) -> int:
-        """The number of optimiser steps of the full run."""
+        """The number of optimiser steps of the full training."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, steps: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
-        """Train the first steps of the full run, return the network and move each file of STATE_FILES to its destination.
+        """Run the first steps of the full training, return the network, and move each file of STATE_FILES to its path.
 
         The seed determines the head's weights, data order and dropout. The scratch directory is created and removed.
         """
@@ -66,9 +66,9 @@ class TrainingRun:
         return model
 
     def train(self, seed: int, scratch_dir: Path, state_dir: Path | None = None) -> Network:
-        """Train the full run, or resume it from a directory of STATE_FILES, and return the network.
+        """Run the full training, or resume it from a directory of STATE_FILES, and return the network.
 
-        Nothing is written to the scratch directory.
+        The trainer requires a scratch directory but writes nothing to it.
         """
         model, trainer = self._build(seed, scratch_dir)
         _run_trainer(trainer, state_dir)
@@ -136,7 +136,7 @@ class LengthBucketSampler(DefaultBatchSampler):
 
 
 class _StopAfter(TrainerCallback):
-    """Callback that saves and stops training after a number of steps."""
+    """Callback that saves the state and stops training after a number of steps."""
 
     def __init__(self, step: int) -> None:
         self._step = step
@@ -147,7 +147,7 @@ class _StopAfter(TrainerCallback):
 
 
 class _MinimalTrainer(BaseTrainer):
-    """Trainer that saves trainable weights only and writes no model card (the library's card queries the Hub)."""
+    """Trainer that saves only the trainable weights and writes no model card (the library's card queries the Hub)."""
 
     model: Any
 

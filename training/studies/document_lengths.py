@@ -1,4 +1,4 @@
-"""Compare document lengths, before and after reduction by taggers, with those of Hollatz 2022, 4.1."""
+"""Compare document lengths, before and after reduction by taggers, with those of Hollatz 2022 (section 4.1)."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ def tabulate_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
 
 
 def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[int]:
-    """Count the words of each document that a tagger keeps."""
+    """Count the words that a tagger keeps of each document."""
     collection = execution.documents.searchable_docnos
     enriched = Enrichment(name).enrich_collection(execution, fields, collection)
     batches = (enriched.get_word_frequencies(start, start + SHARD_SIZE) for start in range(0, len(collection), SHARD_SIZE))

@@ -16,7 +16,7 @@ from training.tuning import grid as tuning
 from training.tuning.grid import Grid
 
 UNENRICHED = "none"
-INDEX_SETTINGS = IndexSettings(stemmer="porter")  # for all enrichments, so that only they differ
+INDEX_SETTINGS = IndexSettings(stemmer="porter")  # the same for all enrichments, so that only these differ
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
 TESTS = ["p_t", "p_randomisation"]
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)

@@ -155,7 +155,7 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     qrels = pd.concat(judged.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():
         cause = "judges documents that another qrels file also judges"
-        raise InputError(f"{[*files.values()][-1]}: {cause}; remove the duplicates")
+        raise InputError(f"{[*files.values()][-1]} {cause}; remove the duplicates")
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in judged.items():
         check_overlap(execution.input, frame, name)
@@ -209,8 +209,8 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
         selection_columns: Indices of the selection columns.
 
     Returns:
-        The selected point per fold and each topic's values (topics, columns) at the point of its fold; none and NaN if there is
-        only one fold.
+        The selected point per fold and each topic's values (topics, columns) at the point of its fold; no points and NaN if
+        there is only one fold.
     """
     if len(set(fold_of.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
@@ -242,6 +242,6 @@ def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the point with the highest mean of the first measure (points, topics, 2); the second, then order, breaks ties."""
+    """Return the point with the highest mean of the first of two measures (points, topics, 2); the second breaks ties."""
     means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

@@ -1,6 +1,6 @@
 """Tune a system's quality re-ranking: depth and weight.
 
-The loss in relevance is measured on the relevance judgments and on Webis-ArgQuality-20, the gain in quality on the latter.
+The loss in relevance is measured on the relevance judgments and on Webis-ArgQuality-20, the gain in quality on the latter only.
 Questions that occur in both are in the same fold.
 """
 
@@ -95,7 +95,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
 def _cross_validate(
     touche_values: np.ndarray, webis_values: np.ndarray, touche_questions: np.ndarray, webis_questions: np.ndarray
 ) -> dict[str, Any]:
-    """Return the metrics of the original order and, cross-validated over questions, of re-ranking."""
+    """Return the metrics of the original order and of re-ranking, the latter cross-validated over questions."""
     held_out = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
     points = []
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):

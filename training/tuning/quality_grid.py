@@ -32,7 +32,7 @@ def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1, MEASURES).
 
     Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of lower grades
-    in its topic (0 for non-arguments); the ideal is the best order of the ranking. Relevance is -log(rank), as the rankings
+    in its topic (0 for non-arguments); the ideal is the best order of the same texts. Relevance is -log(rank), as the rankings
     have no scores.
 
     Args:
@@ -63,7 +63,7 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
 
 
 def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
-    """Select the point with the best mean quality (points,) that loses at most MAX_RELEVANCE_LOSS in each mean relevance."""
+    """Select the point of best mean quality (points,) among those within MAX_RELEVANCE_LOSS of each original mean relevance."""
     is_feasible = np.all([means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0)
     return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
 

@@ -1,6 +1,6 @@
 """Read documents with one tag per token in the format of TARGER's authors.
 
-One token and its tag per line; -DOCSTART- starts a document. Component types: P premise, C claim, MC major claim,
+Each line holds a token and its tag; -DOCSTART- starts a document. Component types: P premise, C claim, MC major claim,
 B backing, R rebuttal, F refutation.
 
 Persuasive essays: Stab and Gurevych, Parsing Argumentation Structures in Persuasive Essays, Computational Linguistics 2017.
@@ -10,7 +10,7 @@ Web discourse: Habernal and Gurevych, Argumentation Mining in User-Generated Web
 from dataclasses import dataclass
 from pathlib import Path
 
-from submission.errors import InputError, abbreviate, suggest
+from submission.errors import InputError, abbreviate, pluralise, suggest
 from submission.text.surface_tokens import find_token_spans
 from training.data.datasets.delimited import read_text
 
@@ -65,7 +65,8 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
                 cause = f"token before the first {DOCUMENT_START}"
                 raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             if len(fields) != 2:
-                raise InputError(f"{location}: {len(fields)} fields ({abbreviate(line)}); expected a token and its tag")
+                found = f"{pluralise(len(fields), 'field')} ({abbreviate(line)})"
+                raise InputError(f"{location}: {found}; expected a token and its tag")
             tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
             for start, end in find_token_spans(fields[0]):
                 tokens.append(fields[0][start:end])
@@ -90,6 +91,6 @@ def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_t
 
 
 def tag_set(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of data sets, O first."""
+    """Return the tags of the named data sets, O first."""
     component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].component_types)
     return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

@@ -1,4 +1,4 @@
-"""Read published CSV, TSV and text files; report errors by file and line."""
+"""Read published CSV, TSV and text files; report errors with file and line."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -6,12 +6,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from submission.errors import InputError, abbreviate, unreadable_input
+from submission.errors import InputError, abbreviate, pluralise, unreadable_input
 from submission.storage.atomic_files import read_regular
 
 
 def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row below the header as its line number (the last one if it spans several lines) and its fields.
+    """Yield the line number (the last, if a row spans several lines) and the fields of each row below the header.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
@@ -29,7 +29,7 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
                 raise InputError(f"{file}, line 1: unexpected header; expected the columns {', '.join(header)}")
             if len(fields) != len(header):
                 expected = f"expected {len(header)}: {', '.join(header)}"
-                raise InputError(f"{file}, line {reader.line_num}: {len(fields)} fields; {expected}")
+                raise InputError(f"{file}, line {reader.line_num}: {pluralise(len(fields), 'field')}; {expected}")
             if row_index:
                 yield reader.line_num, fields
     except csv.Error as error:

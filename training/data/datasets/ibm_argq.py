@@ -1,7 +1,7 @@
-"""Read IBM-ArgQ 5.3k (Toledo et al. 2019, EMNLP): 22 lists, 11 debates with two sides.
+"""Read IBM-ArgQ 5.3k (Toledo et al. 2019, EMNLP): 22 lists, one for each side of 11 debates.
 
-One file per list, `<statement>-(PRO).tsv` or `-(CON).tsv`. Column `rank`: fraction of annotators who would recommend the
-argument; higher is better.
+One file per list, `<statement>-(PRO).tsv` or `<statement>-(CON).tsv`. Column `rank`: fraction of annotators who would recommend
+the argument; higher is better.
 """
 
 from pathlib import Path

@@ -41,7 +41,7 @@ class PairDataset:
 
 
 def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split by topic; `seed` has no effect."""
+    """Load BWS argument similarity, split by topic; the split does not depend on `seed`."""
     pairs = read_bws(directory / BWS_FILE)
     splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS]
     return PairDataset("bws_cross", False, *splits)
@@ -60,9 +60,9 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     """Load MRPC paraphrases; no sentence occurs in two splits.
 
     The splits of Thakur et al. differ from the published files: their training split has 264 more pairs, and 267 published
-    test pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: with any
-    published training pair, in training; else dev or test at random. Surplus training pairs without shared sentences move to
-    dev and test.
+    test pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: training if
+    any of them is a published training pair, else dev or test at random. Surplus training pairs without shared sentences move
+    to dev and test.
     """
     files = [read_mrpc(directory / file) for file in MRPC_FILES]
     pairs = pd.concat(files, ignore_index=True)
@@ -82,7 +82,7 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     return PairDataset("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 
-Loader = Callable[[Path, int], PairDataset]  # from the data directory and a seed
+Loader = Callable[[Path, int], PairDataset]  # of a data directory and a seed
 LOADERS: dict[str, Loader] = {"bws_cross": load_bws_cross_topic, "bws_in": load_bws_in_topic, "mrpc": load_mrpc}
 
 
@@ -117,7 +117,7 @@ def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
 
 
 def _find_components(pairs: pd.DataFrame) -> np.ndarray:
-    """Label each pair with its connected component of pairs that share sentences."""
+    """Label each pair with its connected component; pairs that share a sentence are connected."""
     indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
     first, second = np.split(indices, 2)
     graph = coo_array((np.ones(len(pairs)), (first, second)), shape=(indices.max() + 1,) * 2)

@@ -1,6 +1,6 @@
-"""Read UKPConvArgRank (Habernal, Gurevych 2016, ACL): 32 lists, 16 debates with two sides.
+"""Read UKPConvArgRank (Habernal and Gurevych 2016, ACL): 32 lists, one for each side of 16 debates.
 
-One file per list, `<debate>_<stance>.csv`. Column `rank`: PageRank over lost comparisons; lower is more convincing.
+One file per list, `<debate>_<stance>.csv`. Column `rank`: PageRank in the graph of lost comparisons; lower is more convincing.
 """
 
 from pathlib import Path

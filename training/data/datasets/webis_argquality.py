@@ -1,7 +1,7 @@
 """Read Webis-ArgQuality-20 (Gienapp et al. 2020, ACL).
 
-20 questions with about 80 judged texts each, and the top 50 of three retrieval models. Most questions are Touché 2020
-topics, so it is used for testing only.
+20 questions, each with about 80 judged texts and the top 50 of three retrieval models. As most questions are Touché 2020
+topics, the data set is used for testing only.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ ARGUMENT_HEADER = (
     "Dialectical Quality", "Text Length", "Stance", "Combined Quality",
 )  # fmt: skip
 RANKING_HEADER = ("Topic ID", "Model", "Rank", "Discussion ID", "Argument ID")
-COLUMN_NAMES = {  # our column: published column
+COLUMN_NAMES = {  # column of the table: published column
     "score": "Combined Quality", "relevance": "Relevance", "rhetorical": "Rhetorical Quality", "logical": "Logical Quality",
     "dialectical": "Dialectical Quality",
 }  # fmt: skip
@@ -39,8 +39,8 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
     Returns:
         `qid debate topic docno premise score relevance rhetorical logical dialectical argument` and MODELS, one row per
-        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` is whether the
-        text is an argument; a model's column is the text's rank from 1, or NaN.
+        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` says whether
+        the text is an argument; a model's column is the text's rank from 1, or NaN.
     """
     queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS

@@ -28,7 +28,7 @@ _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 def train_network(
     recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device
 ) -> TrainableNetwork[Ranker, Tokeniser]:
-    """Train a network and return it with the weights that had the best Spearman's correlation on the dev topics.
+    """Train a network and return it with the weights of the highest Spearman correlation on the dev topics.
 
     Args:
         recipe: Listwise recipe; its data names are ignored.
@@ -52,16 +52,16 @@ def train_network(
 
 
 def score_arguments(trainee: TrainableNetwork[Ranker, Tokeniser], table: pd.DataFrame, device: torch.device) -> np.ndarray:
-    """Score a table's arguments for their topics (rows,) float32."""
+    """Return the scores (rows,) float32 of a table's arguments for their topics."""
     with evaluation_mode(trainee.network):
         return score_pairs(trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device)
 
 
 def _share_frozen_layers(trainee: TrainableNetwork[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
-    """Speed up BERT training without changing results except for dropout draws.
+    """Speed up BERT training without changing results, except for the random draws of dropout.
 
     Activations of frozen blocks are computed once per pair and shared by all folds, losses and seeds; the last block computes
-    [CLS] only.
+    only [CLS].
     """
     frozen, network = recipe.encoder.frozen_layers, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:

@@ -16,7 +16,7 @@ MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)
 
 
 def count_argument_words(table: pd.DataFrame) -> np.ndarray:
-    """Count the words of each argument (rows,), the length baseline."""
+    """Return the number of words (rows,) of each argument, which is the length baseline."""
     return table["premise"].str.split().str.len().to_numpy(dtype=np.float64)
 
 
@@ -28,8 +28,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         scores: Scores (rows,), larger is better.
 
     Returns:
-        One row per (data, topic) in table order, columns MEASURES. nDCG gains are dense ranks (1 = worst), divided by the
-        maximum (linear) or 2^rank - 1 (exponential); ties in score share the mean gain.
+        One row per (data, topic) in table order, with columns MEASURES. nDCG gains are dense ranks (1 = worst) divided
+        by their maximum (linear), or 2^rank - 1 (exponential); ties in score share the mean gain.
     """
     labels, lengths = table["score"].to_numpy(dtype=np.float64), count_argument_words(table)
     topics = group_rows_by_topic(table)

@@ -1,8 +1,8 @@
 """Define the training and test data of all settings: held-out debates, held-out topics, cross-data-set transfer.
 
-Favreau et al. (2022) hold out topics but train on the opposite side of the same debate. We hold out whole debates, and
-replicate the published split as ukp_32_folds. The 16- and 32-fold settings use one seed. Only "ukp" compares all losses; the
-others use the recipe's loss.
+Favreau et al. (2022) hold out topics but train on the opposite side of the same debate. We hold out whole debates; the
+setting ukp_32_folds replicates the published split. The 16- and 32-fold settings use one seed. Only "ukp" compares all losses;
+the others use the recipe's loss.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from training.fitting.recipe import Recipe
 from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec
 
-N_DEV = {"ukp": 3, "ibm": 2}  # dev debates (or topics) for early stopping, by data set
+N_DEV = {"ukp": 3, "ibm": 2}  # number of dev debates (or topics) for early stopping, by data set
 SPLIT_SEED = 0  # one split for all network seeds
 
 
@@ -85,10 +85,10 @@ def list_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell
 
 
 class SettingRunner:
-    """Folds of a setting; trains and scores its networks."""
+    """Runner that trains and scores the networks of a setting's folds."""
 
     def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
-        """Split the data sets into folds; the cell replaces the recipe's loss, seed and topic."""
+        """Split the data sets into folds; a cell's values replace the recipe's loss, seed and use of the topic."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
         self.setting, self._recipe, self._device = setting, recipe, device
         fold_splits = [_fold_splits(tables[name], name, setting) for name in setting.train_data]
@@ -104,7 +104,7 @@ class SettingRunner:
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def scored_mask(self, fold: int) -> np.ndarray:
-        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test, and for z-scores training."""
+        """Return a mask (rows,) of the arguments that a fold's network scores: dev, test and, for z-scores, training."""
         splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
         return mask

@@ -1,4 +1,4 @@
-"""Train, cache and evaluate the networks of all settings, with baselines."""
+"""Train, cache and evaluate the networks of all settings, and baselines."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -69,15 +69,15 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
 def run_study(
     settings: Sequence[str], seeds: int, recipe: Recipe, work_dir: Path, device: torch.device, processes: int
 ) -> tuple[pd.DataFrame, bytes]:
-    """Train and evaluate all networks.
+    """Train and evaluate all networks of the settings.
 
     Args:
-        settings: Names of SETTINGS.
-        seeds: Seeds per network.
+        settings: Names in SETTINGS.
+        seeds: Number of seeds per network.
         recipe: Training recipe.
         work_dir: Working directory prepared by `prepare quality`.
         device: Device to compute on.
-        processes: Networks trained in parallel.
+        processes: Number of networks trained in parallel.
 
     Returns:
         The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by length. One row per network
@@ -87,7 +87,7 @@ def run_study(
     if unknown := [name for name in settings if name not in SETTINGS]:
         raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
     if not isinstance(recipe.task, QualitySpec):
-        raise UsageError(f"recipe of {recipe.ranker or recipe.enricher}: no [quality] table; choose a tfr_bert recipe")
+        raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work_dir)}
     runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
     keys = {name: _cache_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
@@ -118,7 +118,7 @@ def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Rec
 
 
 def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torch.device) -> np.ndarray:
-    """Embed texts with the pretrained encoder (texts, dimensions) float64."""
+    """Return the embeddings (texts, dimensions) float64 of texts by the pretrained encoder."""
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)
@@ -126,7 +126,7 @@ def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: tor
 
 
 def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask: np.ndarray) -> np.ndarray:
-    """Fit ridge regression on the training arguments' dense ranks and score all arguments (rows,).
+    """Fit ridge regression to the training arguments' dense ranks and return the scores (rows,) of all arguments.
 
     Ranks are divided by the topic's maximum, as topics differ in size.
     """
@@ -139,7 +139,7 @@ def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask:
 def _collect_scores(
     runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
-    """Collect test scores by network, one array per seed, including the baselines."""
+    """Collect test scores by network, one array per seed, including those of the baselines."""
     train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
     ridge = runner.combine_test_scores([_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
     networks: table.ScoresByNetwork = {LENGTH: [count_argument_words(runner.table)], UNTRAINED: [ridge]}

@@ -93,7 +93,7 @@ def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Ce
 
 
 def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate the original rankings and, per network, re-ranking by quality only and by both (cross-validated)."""
+    """Tabulate the original rankings and, per network, re-ranking by quality only and by both criteria (cross-validated)."""
     mask = (runner.table["data"] == "webis").to_numpy()
     judged, names = runner.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]

@@ -12,7 +12,7 @@ from training.data.datasets.sentence_pairs import PairDataset
 
 
 class Published(NamedTuple):
-    """Mean and standard deviation on test and dev, and number of silver pairs."""
+    """Published means and standard deviations on test and dev, and number of silver pairs."""
 
     test: float
     test_sd: float | None
@@ -76,7 +76,7 @@ def dev_and_test_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -
 
 
 def baseline_metrics(gold: PairDataset) -> tuple[float, float]:
-    """Compute the baseline of Thakur et al. (2021) on dev and test: Jaccard word overlap if graded, all positive if binary."""
+    """Compute the baseline of Thakur et al. (2021) on dev and test: word overlap (graded labels) or all positive (binary)."""
     splits = (gold.dev, gold.test)
     if gold.is_binary:
         dev, test = (100 * float(f1_score(split["label"] == 1, split["label"] >= 0)) for split in splits)

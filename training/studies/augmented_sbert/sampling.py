@@ -1,7 +1,7 @@
 """Sample sentence pairs for the teacher to label, and subsample labelled pairs (Thakur et al. 2021, section 3.1).
 
 A sample is a sorted array (pairs, 2) of sentence indices, lower index first, without self pairs, gold pairs and duplicates.
-KDE sampling keeps random pairs such that their labels are distributed like those of gold.
+KDE sampling keeps random pairs such that their labels are distributed like those of the gold pairs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generato
 
 
 def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` partners by BM25; ties by index; sentences without a common term are skipped."""
+    """Pair each sentence with its top `k` partners by BM25 that share a term with it; ties are broken by index."""
     docnos = [str(index) for index in range(len(sentences.texts))]
     index = ConclusionIndex.build(pd.DataFrame({"docno": docnos, "conclusion": sentences.texts}))
     text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
@@ -81,7 +81,7 @@ def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
 
 
 def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` partners by cosine similarity of their vectors (sentences, dims); ties by index."""
+    """Pair each sentence with its top `k` partners by cosine of their vectors (sentences, dims); ties are broken by index."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
     return _top_k_pairs(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)
@@ -114,7 +114,7 @@ def density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator)
 def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """Return Q(s) = min(1, F_gold(s) / F_silver(s)) per pair, with Gaussian kernel density estimates (Scott's bandwidth).
 
-    Teacher scores (pairs,) are in [0, 1], as gold labels (gold pairs,) are; neither may be constant.
+    Teacher scores (pairs,) and gold labels (gold pairs,) are in [0, 1]; neither may be constant.
     """
     for values, description in ((scores, "the teacher's scores of random pairs"), (gold, "the gold labels")):
         if np.ptp(values) < 1e-6:
@@ -127,7 +127,7 @@ def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
 
 
 def class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a mask (pairs,) that keeps all positives, and random negatives in the class ratio of gold (0 and 1)."""
+    """Return a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the gold labels (0 and 1)."""
     mask = scores >= POSITIVE_THRESHOLD
     negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
     mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True

@@ -74,7 +74,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
                 self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, store, device)
 
     def cache_key(self, cell: Cell) -> object:
-        """Return the network and the trials' names, which contain hashes of data and settings."""
+        """Return the names of the network and of its trials; the latter contain hashes of data and settings."""
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
@@ -114,18 +114,18 @@ def run_study(
     device: torch.device,
     processes: int,
 ) -> pd.DataFrame:
-    """Train and evaluate all networks of the tasks; networks of adaptations' source tasks are trained on demand.
+    """Train and evaluate all networks of the tasks; domain adaptation trains the source task's networks on demand.
 
     Args:
-        directory: Directory with one directory per published data set.
+        directory: Directory with one subdirectory per published data set.
         tasks: Task names.
         repetitions: Number of repetitions with different seeds.
-        settings: Sizes and learning rates.
+        settings: Sample sizes and learning rates.
         teacher: Initial encoder of the teachers.
         student: Initial encoder of the students.
         cache: Cache directory.
         device: Device to compute on.
-        processes: Trials run in parallel; times are per process.
+        processes: Number of trials run in parallel; times are per process.
 
     Returns:
         One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and

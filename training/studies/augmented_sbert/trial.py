@@ -83,11 +83,11 @@ TEACHER_CONFIGS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state or set larger; the study takes two hours on two cores."""
+    """Settings that Thakur et al. (2021) do not state or set higher; the study takes two hours on two cores."""
 
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
-    seed: int = 0  # of splits and samples; first seed of the networks
+    seed: int = 0  # of splits and samples; also the first seed of the networks
     n_seeds: int = 5  # per network
     seed_fraction: float = 0.2  # fraction of the steps before the best seed is selected
     k: int = 3  # neighbours per sentence (BM25, semantic)
@@ -138,7 +138,7 @@ class Trial:
         return self._cache.directory.name
 
     def evaluate(self, network: str, source: Trial | None = None) -> Result:
-        """Evaluate a network on dev and test; `source` is the source task of a domain adaptation."""
+        """Evaluate a network on dev and test; for domain adaptation, `source` is the trial of the source task."""
         start = time.monotonic()
         if network == BASELINE:
             (dev, test), silver_count = baseline_metrics(self.gold), 0
@@ -168,7 +168,7 @@ class Trial:
         return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Label pairs (pairs,) with the teacher."""
+        """Return the teacher's labels (pairs,) of pairs."""
         return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
@@ -217,7 +217,7 @@ class Trial:
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
     def load_or_train_on_gold(self, network: str) -> Network:
-        """Load or train CROSS_ENCODER or BI_ENCODER on gold; weights are cached, as other networks depend on it."""
+        """Load or train CROSS_ENCODER or BI_ENCODER on gold; weights are cached, as other networks depend on them."""
         training = self._settings.teacher if network == CROSS_ENCODER else self._settings.student
 
         def train() -> bytes:
@@ -230,7 +230,7 @@ class Trial:
         return model
 
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
-        """Train the best seed's network; seed states are in directory `name`."""
+        """Train the best seed's network; the states of the seeds are in directory `name`."""
 
         def metric(model: Network) -> float:
             return dev_metric(self.gold, score_pairs(model, self.gold.dev))

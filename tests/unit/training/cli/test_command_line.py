@@ -1,4 +1,4 @@
-"""Tests of the command line of training: subcommands, measures and conflicting arguments."""
+"""Tests of the training command line: subcommands, measures and conflicting arguments."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from tests.unit.training.conftest import TOPIC_WORDS
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 
-GOOD = "because"  # its frequency in an argument is the quality
+GOOD = "because"  # its frequency in an argument is the argument's quality
 
 
 def argument(rng: np.random.Generator, quality: int) -> str:
@@ -18,7 +18,7 @@ def argument(rng: np.random.Generator, quality: int) -> str:
 
 
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
-    """Write two lists per debate: low ranks are good, quotation marks are characters, line breaks are tags."""
+    """Write two lists per debate: low ranks are good, quotation marks delimit nothing, line breaks are <br/>."""
     rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
     folder.mkdir(parents=True)
     for debate in range(debates):
@@ -46,7 +46,7 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
 
 
 def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
-    """Write judged texts per topic, the first a non-argument, and three rankings of all of them with one duplicate."""
+    """Write the judged texts of each topic, of which the first is a non-argument, and three rankings with one duplicate."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
     questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]

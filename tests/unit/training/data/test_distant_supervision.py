@@ -17,7 +17,7 @@ from training.data.split import split_by_conclusion
 
 
 def make_arguments(**sizes: int) -> pd.DataFrame:
-    """Return arguments sorted by conclusion, from the number of premises per conclusion (underscores are spaces)."""
+    """Return arguments sorted by conclusion, given the number of premises by conclusion (with underscores for spaces)."""
     rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 

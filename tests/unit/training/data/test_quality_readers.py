@@ -31,7 +31,7 @@ def test_list_readers_return_higher_scores_for_better_arguments(tmp_path: Path) 
     assert table["score"].tolist() == [-0.09, -0.004, -0.02, -0.02]
     assert table["premise"].str.split().str.len().idxmax() == table["score"].idxmax() == 1
     assert "sick; who" in table["premise"][1]
-    assert table["premise"][2] == 'Ants vote with their feet & "so do we".'  # quotation marks are characters
+    assert table["premise"][2] == 'Ants vote with their feet & "so do we".'  # quotation marks are part of the text
     assert table["debate"].unique().tolist() == ["should-ants-vote-"]
     assert table["topic"].unique().tolist() == ["should ants vote yes they should"]
     file = tmp_path / "We-should-ban-fossil-fuels-(PRO).tsv"

@@ -48,7 +48,7 @@ def test_readers_accept_the_published_formats(tmp_path: Path) -> None:
     train, test = (read_mrpc(file) for file in write_mrpc(tmp_path))
     assert (len(train), len(test)) == (66, 24)
     assert train["label"].tolist() == [float(n % 3 > 0) for n in range(66)]
-    assert train["second"][2].endswith('said "2')  # quotation marks are characters
+    assert train["second"][2].endswith('said "2')  # quotation marks are part of the text
     with pytest.raises(InputError, match=r"bws/BWS_Argument_Similarity_Corpus\.csv: cannot be read"):
         load_bws_cross_topic(tmp_path / "none", 0)
 

@@ -43,7 +43,7 @@ def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 fields \(zoos\); expected a token and its tag"),
+        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 field \(zoos\); expected a token and its tag"),
         (lambda text: text.replace("zoos O", "zoos O O"), r"line 4: 3 fields"),
         (lambda text: text.replace("zoos O", "zoos MD-B"), r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
         (lambda text: text.replace("zoos O", "zoos B-B"), r"line 4: unknown tag 'B-B'"),

@@ -40,7 +40,7 @@ def pairs() -> pd.DataFrame:
 
 
 def train_and_score(run: TrainingRun, seed: int, scratch_dir: Path) -> tuple[bytes, np.ndarray]:
-    """Return the trained weights of a full run and its scores of the training pairs."""
+    """Run the full training; return the weights and the scores of the training pairs."""
     model = run.train(seed, scratch_dir)
     return serialise_trainable_state(model), score_pairs(model, run.pairs)
 

@@ -169,7 +169,7 @@ def test_study_reports_errors(
         run("none", "--part", "ukp_16_fold")
     assert "invalid choice: 'ukp_16_fold'" in capsys.readouterr().err
     assert run("none", "--recipe", "sbert") == 2
-    assert "recipe of sbert: no [quality] table; choose a tfr_bert recipe" in capsys.readouterr().err
+    assert "the recipe of sbert has no [quality] table; choose a tfr_bert recipe" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "quality").mkdir()
     assert run("empty") == 3

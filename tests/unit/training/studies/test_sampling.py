@@ -35,12 +35,12 @@ def sentences() -> SentencePool:
 
 
 def tied_vectors() -> np.ndarray:
-    """Return vectors of few distinct values, so that many cosines tie."""
+    """Return vectors with few distinct values, so that many cosines tie."""
     return np.random.default_rng(4).integers(1, 3, (60, 3)).astype(np.float64)
 
 
 def top_k_pairs(sentences: SentencePool, score: Callable[[int, int], float], min_score: float, k: int) -> list[list[int]]:
-    """Pair each sentence with its top k by brute force, without self pairs, gold pairs and duplicates."""
+    """Pair each sentence with its top k partners by brute force, without self pairs, gold pairs and duplicates."""
     gold, pairs = {tuple(pair) for pair in sentences.gold.tolist()}, set()
     for i in range(60):
         partners = [n for n in range(60) if n != i and (min(i, n), max(i, n)) not in gold and score(i, n) > min_score]
@@ -116,7 +116,7 @@ def graded_labels(seed: int, mean: float, n: int) -> np.ndarray:
 
 
 def histogram_distance(first: np.ndarray, second: np.ndarray) -> float:
-    """Return half the summed differences of two histograms: 0 if equal, 1 if disjoint."""
+    """Return half the sum of the absolute differences of two histograms: 0 if equal, 1 if disjoint."""
     shares = [np.histogram(values, 20, (0, 1))[0] / len(values) for values in (first, second)]
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 

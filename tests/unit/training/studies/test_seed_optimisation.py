@@ -22,7 +22,7 @@ STUDENT = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1, epochs=
 
 
 def make_run(training: TrainingConfig, encoder: Path) -> TrainingRun:
-    """Return a run of ten steps whose last batch is smaller."""
+    """Return a run of ten steps, the last of which has a smaller batch."""
     rng = np.random.default_rng(0)
     rows = [(sentence(rng), sentence(rng), rng.random()) for _ in range(75)]
     return TrainingRun(encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), torch.device("cpu"))
