@@ -93,7 +93,7 @@ def test_fit_on_lists_resumes_on_the_same_tables_only(
     assert metrics["validation"]["Spearman"] > 60
     assert abs(metrics["length in words"]["Spearman"]) < 1e-9  # all arguments have eight words
     sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
-    assert f"Trained on {sources}. Source files" in card
+    assert f"Trained on {sources}. Hashes" in card
     assert "- quality.loss: list_mle" in card
     provenance = json.loads((checkpoint / "provenance.json").read_text())
     files = [*ukp_conv_arg_rank.list_files(tables.parent / "published"), *ibm_argq.list_files(tables.parent / "published")]
@@ -118,7 +118,7 @@ def test_fit_on_one_data_set_is_reproduced(tables: Path, capsys: Capture, caplog
     assert main(fit(tables)) == 0
     checkpoint = tables / "checkpoints" / "order"
     card, source = (checkpoint / "README.md").read_text(), json.loads((checkpoint / "provenance.json").read_text())
-    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA). Source files (SHA-256):\n\n- `debate-0_a.csv` " in card
+    assert "Trained on UKPConvArgRank (UKP Lab, CC BY-SA). Hashes of the source files: `provenance.json`" in card
     assert "IBM" not in card
     assert (source["training_data"]["data"], source["training_data"]["licence"]) == ("UKPConvArgRank", "CC BY-SA")
 
