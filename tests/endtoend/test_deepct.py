@@ -222,4 +222,4 @@ def test_explain_lists_weights_by_passage(
 def test_rank_rejects_parameters_of_another_enrichment(rank_all: RankAll, checkpoints_copy: Path, capsys: Any) -> None:
     write_lexical(checkpoints_copy, "deepct_dirichlet", Dirichlet())
     assert rank_all("out", "--system", "deepct_dirichlet") == 4
-    assert "tuned for the original texts, expected the terms of deepct" in capsys.readouterr().err
+    assert "tuned for the original texts; expected the terms of deepct" in capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_tables_agree_and_validation_has_5_positives(prepared_work_dir: Path) ->
         assert conclusion not in set(negatives["normalised_conclusion"])
     statistics = json.loads((prepared_work_dir / "statistics.json").read_text())
     expected = {"arguments": 575, "train arguments": 450, "validation arguments": 125, "validation queries": 25}
-    expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words a premise": 20.0}
+    expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words per premise": 20.0}
     assert {name: statistics[name] for name in expected} == expected
     assert list(statistics["most frequent conclusions"].values()) == [6] * 20
     for name in ("premise-lengths.png", "conclusion-lengths.png"):
@@ -374,7 +374,7 @@ def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> N
 
 
 def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
-    words = "run `python -m training prepare vectors --work-dir WORK`"
+    words = "run `python -m training prepare vectors --work-dir WORK_DIR`"
     assert_fails(3, words, "fit", write_recipe(), "--work-dir", tmp_path)
     assert_fails(3, "training prepare", "prepare", "vectors", "--work-dir", tmp_path)
 

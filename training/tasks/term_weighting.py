@@ -144,8 +144,8 @@ class TermWeightingTask(Task[DeepCT]):
 
         def compute(batch: np.ndarray) -> list[np.ndarray]:
             passages = [self._passages[row] for row in batch]
-            weights = network(*(tensor.to(self._device) for tensor in pad([passage.ids for passage in passages])))
-            return [row[passage.places] for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)]
+            weights = network(*(tensor.to(self._device) for tensor in pad([passage.piece_ids for passage in passages])))
+            return [row[passage.first_pieces] for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)]
 
         with evaluation_mode(network):
             computed = map_batches(compute, batches, self._device, lambda parts: list(chain.from_iterable(parts)))
