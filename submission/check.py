@@ -34,7 +34,7 @@ class Report:
         self.lines.append(f"NOTE   {note}")
 
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add the errors of a check, or one line if it passed; `count` is their number if issues stand for several."""
+        """Add the errors of a check, or one line if it passed; `count` is their number if an issue summarises several."""
         if not issues:
             self.lines.append(f"OK     {label}")
             return

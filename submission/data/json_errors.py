@@ -111,7 +111,7 @@ def _without_unknown_keys(path: list[str | int | None]) -> JsonPath:
 
 
 def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
-    """Yield offset, token and path. The path is a single list, updated in place; None stands for a key not yet read."""
+    """Yield offset, token and path. The path is a single list, updated in place; None marks a key not yet read."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):
         token = match.group()

@@ -100,7 +100,7 @@ class TirexReader:
 
     @cached_property
     def _candidates(self) -> Records:
-        """Candidates, including queries and texts if these have no files of their own."""
+        """Candidates, including queries and texts if these have no separate files."""
         assert self.rerank_file
         query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
         text_fields = [fields.TEXT] if self._documents == self.rerank_file else []

@@ -48,8 +48,8 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
         raise UsageError("--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu")
     if not any(available for feature, available in torch.cpu.get_capabilities().items() if feature.endswith("bf16")):
         raise UsageError(
-            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many times "
-            "slower than float32; omit the flag"
+            "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many "
+            "times slower than float32; omit the flag"
         )
     return torch.bfloat16
 

@@ -73,7 +73,7 @@ class QueryExecution(Execution):
         return self._shared.compute_once(owner, name, compute)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open a cache that is deleted with the query."""
+        """Open a cache that is deleted when the query is discarded."""
         return self.scratch.open_store(name, " ".join([code, *key_parts]))
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:

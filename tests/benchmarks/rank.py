@@ -47,7 +47,7 @@ def measure_all_systems(directory: Path) -> Result:
 
 
 def measure_second_run(directory: Path, system: str = "knrm") -> Result:
-    """Compare the times, without scoring, of two runs with the same corpus and cache but different topics."""
+    """Compare the times, excluding scoring, of two runs with the same corpus and cache but different topics."""
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         inputs = split_topics(directory, Path(folder))

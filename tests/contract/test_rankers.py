@@ -27,7 +27,7 @@ VARIANTS = {"gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction
 
 
 def build(name: str, seed: int = 0) -> Ranker:
-    """Build a small network with random vectors, in evaluation mode; CEDR-DRMM in float64, so that rounding changes no bin."""
+    """Build a small network with random vectors; CEDR-DRMM in float64, so that rounding moves no similarity to another bin."""
     torch.manual_seed(seed)
     name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = get_ranker_class(name)

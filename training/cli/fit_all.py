@@ -56,21 +56,20 @@ def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | 
 def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path, vectors_dir: Path | None, n_gpus: int) -> None:
     """Run `fit` for every recipe, resuming interrupted ones; logs go to `work_dir`/fit/<name>.log.
 
-    Recipes with missing inputs or a failed initial checkpoint are skipped; missing inputs are reported first.
+    Skips recipes with missing inputs or a failed initial checkpoint.
 
     Args:
         recipes: Recipes by name, in dependency order.
         flags: Further flags of `fit`.
         work_dir: Working directory.
         vectors_dir: Directory of the word vectors; None: the default of `prepare vectors`.
-        n_gpus: Number of GPUs; one process runs on each.
+        n_gpus: Number of GPUs, one process each.
 
     Raises:
-        SystemsFailedError: If a recipe failed or was skipped; all others have finished.
+        SystemsFailedError: If a recipe failed or was skipped.
     """
-    unprepared = {
-        name: cause for name, recipe in recipes.items() if (cause := describe_missing_inputs(recipe, work_dir, vectors_dir))
-    }
+    causes = {name: describe_missing_inputs(recipe, work_dir, vectors_dir) for name, recipe in recipes.items()}
+    unprepared = {name: cause for name, cause in causes.items() if cause}
     for name, cause in unprepared.items():
         log.error("%s: skipped: %s", name, cause)
     free_gpus = _queue_gpus(n_gpus)

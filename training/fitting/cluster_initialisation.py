@@ -27,8 +27,8 @@ class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
     """Set a network's filters to centroids of word vectors; return word vectors transformed to match them.
 
-    A word w at the centre of a window then activates centroid c by r(w) · max(0, cos(w, c) - threshold), whatever its
-    neighbours are. As the network has no bias, all returned vectors share a component in the mean direction, for which a
+    A word w at the window's centre then activates the term of centroid c with r(w) · max(0, cos(w, c) - threshold), for any
+    neighbours. As the network has no bias, all returned vectors share a component in the mean direction, for which a
     filter's weight is minus the threshold. The rarity r is ln(1 + frequency rank), relative to that of the rarest word and
     raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and
     Modha 2001), weighted by rarity.

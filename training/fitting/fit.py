@@ -42,8 +42,7 @@ def fit(
 ) -> None:
     """Train a network from a recipe; write its checkpoint, log and learning curve.
 
-    A stopped run resumes after its last validation; its checkpoint is the same, byte for byte, as without interruption. A
-    checkpoint that is up to date is not trained again.
+    A stopped run resumes after its last validation, with the same bytes as without interruption.
 
     Args:
         name: Name of the recipe; `work`/fit/`name` holds the run's state, log, learning curve and best network.

@@ -80,7 +80,7 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
 
 def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
-    """Return a scorer by the cosine of mean vectors of the encoder before fine-tuning (baseline of BERT networks)."""
+    """Return a scorer that computes the cosine of the mean-pooled vectors of the encoder before fine-tuning."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))

@@ -79,9 +79,9 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         check_prepared(work, self.documents)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the passages again; raise UsageError if they were filtered by judgments."""
+        """Prepare the passages again; raise UsageError if they were filtered."""
         if training_data["qrels"] or training_data["runs"]:
-            raise UsageError("the training passages are filtered by judgments; run `prepare passages` and `fit` again")
+            raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` instead")
         prepare_passages(data_dir, work)
         return hash_input_files(find_corpus_files(data_dir))
 

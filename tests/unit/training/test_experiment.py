@@ -133,8 +133,8 @@ def test_damaged_results_are_recomputed(tmp_path: Path, damage: str, caplog: pyt
         run_experiment(Squares(log), CELLS, tmp_path)
 
 
-def square_in_process(number: int) -> tuple[int, int, int]:
-    return number * number, torch.get_num_threads(), os.getpid()
+def square_in_process(value: int) -> tuple[int, int, int]:
+    return value * value, torch.get_num_threads(), os.getpid()
 
 
 def write_pid_and_sleep(file: str) -> None:
@@ -145,7 +145,7 @@ def write_pid_and_sleep(file: str) -> None:
 def test_parallel_tasks_use_one_thread_and_must_pickle() -> None:
     threads = torch.get_num_threads()
     local = dict(map_parallel(square_in_process, [3, 1, 2], 1))
-    assert local == {number: (number * number, 1, os.getpid()) for number in (3, 1, 2)}
+    assert local == {value: (value * value, 1, os.getpid()) for value in (3, 1, 2)}
     assert torch.get_num_threads() == threads
     assert default_processes(torch.device("cuda")) == 1
     assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have fewer

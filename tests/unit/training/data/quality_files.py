@@ -46,7 +46,7 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
 
 
 def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
-    """Write the judged texts of each topic, of which the first is a non-argument, and three rankings with one duplicate."""
+    """Write the judged texts of each topic, the first a non-argument, and three rankings, one with a document twice."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
     questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
