@@ -20,11 +20,12 @@ from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT
 
-SYSTEM_MODULES = ("conclusions", "dense", "enrichment", "execution", "latent", "lexical", "neural")
-KEYING = ("input.documents", *(f"systems.{name}" for name in SYSTEM_MODULES))
+SYSTEM_MODULES = ("conclusion_bm25", "dense", "enrichment", "execution", "latent", "lexical", "neural")
+KEYING = ("data.document_store", *(f"systems.{name}" for name in SYSTEM_MODULES))
 MAKERS = {
-    "systems.conclusions": "conclusion_index", "systems.dense": "dense_index", "systems.enrichment": "enrich",
-    "systems.latent": "latent_index", "systems.lexical": "term_index", "systems.neural": "score",
+    "systems.conclusion_bm25": "load_or_build_conclusion_index", "systems.dense": "load_or_build_dense_index",
+    "systems.enrichment": "enrich_collection", "systems.latent": "load_or_build_latent_index",
+    "systems.lexical": "load_or_build_term_index", "systems.neural": "score_documents",
 }  # fmt: skip
 MakeExecution = Callable[..., Execution]
 
@@ -108,6 +109,6 @@ def test_fingerprint_covers_all_executed_code(
         execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed
     assert not {store: {str(file.relative_to(ROOT)) for file in files} for store, files in keys.unkeyed.items() if files}
-    assert {file.name for file in files} >= {"lists.py"}
+    assert {file.name for file in files} >= {"rankings.py"}
     known = keys.indifferent.union(*keys.of_hash.values())
     assert not {str(file.relative_to(ROOT)) for file in files - known}

@@ -91,7 +91,7 @@ def test_system_results_do_not_depend_on_the_engine(
 ) -> None:
     for kind, size in ((Ranker, 40), (BERTRanker, 40)):
         monkeypatch.setattr(kind, "shard_size", size)
-        monkeypatch.setattr(kind, "batch", 16)
+        monkeypatch.setattr(kind, "cpu_batch_size", 16)
     for module in (dense, latent, term_index):
         monkeypatch.setattr(module, "SHARD_SIZE", 50)
     directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage

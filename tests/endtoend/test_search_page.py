@@ -182,7 +182,7 @@ def test_response_to_head_has_no_body(server: SearchServer) -> None:
         ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
         ("/?q=zoos&system=dirichle", 400, "did you mean &#39;dirichlet&#39;?"),
         (f"/?q=zoos&system={quote(MALICIOUS_HTML)}", 400, "unknown system &#39;&lt;img src=x"),
-        ("/?q=zoos&depth=1000000", 400, "depth &#39;1000000&#39;; expected 5, 10, 20"),
+        ("/?q=zoos&depth=1000000", 400, "invalid depth &#39;1000000&#39;; expected one of 5, 10, 20"),
         ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "select at most 4"),
         ("/?q=" + "zoo+" * 3_000, 400, "query has 11999 characters"),
         ("/?" + "q=a&" * 200, 400, "more than 100 parameters"),

@@ -124,7 +124,7 @@ def test_two_processes_equal_one_process(ranker: str, fit: Command, tmp_path: Pa
     assert max(row["loss"] for row in single) - min(row["loss"] for row in single) > 0.02
     provenance = json.loads((tmp_path / "two" / "checkpoints" / ranker / "provenance.json").read_text())
     assert provenance["machine"].endswith(" cpu × 2")
-    assert len([line for line in stderr.splitlines() if "epoch 0." in line]) == len([row for row in single if row["epoch"] < 1])
+    assert len([line for line in stderr.splitlines() if "Epoch 0." in line]) == len([row for row in single if row["epoch"] < 1])
 
 
 @pytest.mark.slow
