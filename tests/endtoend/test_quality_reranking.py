@@ -201,7 +201,7 @@ def test_system_is_listed_and_explained(
         flags = ["--system", "tfr_bert", "--qid", "1", "--docno", row["docno"]]
         assert submission(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *flags]) == 0
         out = capsys.readouterr().out
-        [line] = [line for line in out.splitlines() if line.startswith("score ")]
+        [line] = [line for line in out.splitlines() if line.startswith("score ") and ":" in line]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(row["score"], abs=1e-4)
         assert all(message in out for message in messages)
 

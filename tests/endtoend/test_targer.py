@@ -224,7 +224,7 @@ def test_index_contains_only_kept_components(
     assert reduced.terms == plain.terms
     assert reduced.lengths.tolist() == plain.lengths.tolist()
     for row in range(len(plain.lengths)):
-        for actual, expected in zip(reduced.by_document.row(row), plain.by_document.row(row), strict=True):
+        for actual, expected in zip(reduced.by_document.get_row(row), plain.by_document.get_row(row), strict=True):
             assert actual.tolist() == expected.tolist()
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
     assert 0 < filtered.tokens < plain.tokens

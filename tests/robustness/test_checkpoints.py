@@ -219,7 +219,7 @@ def test_invalid_fusions_are_rejected(fused: Program, name: str) -> None:
 
 
 def test_systems_lists_damaged_checkpoint_as_ready(program: Program) -> None:
-    (program.checkpoints / "knrm" / "config.json").write_replace_file("")
+    (program.checkpoints / "knrm" / "config.json").write_text("")
     code, output = program.call("systems", "--checkpoints", str(program.checkpoints))
     assert code == 0
     assert "knrm           ready" in output
