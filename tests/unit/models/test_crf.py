@@ -15,7 +15,7 @@ LENGTHS = (5, 1, 3)
 
 
 @pytest.fixture
-def make_crf() -> CRF:
+def crf() -> CRF:
     torch.manual_seed(0)
     network = CRF(TAGS).double()
     with torch.no_grad():
