@@ -8,7 +8,8 @@ from pathlib import Path
 
 from submission.data.dataset import Dataset
 from submission.data.trec_lines import Order
-from submission.engine.base import Engine, open_engine
+from submission.engine.base import Engine
+from submission.engine.factory import open_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.output.ir_metadata import build_run_entry, load_entries, write_ir_metadata

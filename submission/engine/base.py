@@ -1,12 +1,9 @@
-"""Interface of engines, the local engine, and their selection."""
+"""Interface of engines, and the local engine."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
 import torch
-
-from submission.errors import UsageError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,24 +63,3 @@ def run_one(engine: Engine, function: Callable[[Item], Result], item: Item, devi
     """Run a function on one input."""
     [(_, result)] = engine.map(function, [(0, item)], device)
     return result
-
-
-def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
-    """Open the local engine (None), or connect to Ray (`ray` or `ray://HOST:PORT`).
-
-    Args:
-        name: Value of --engine.
-        shares_cache: Whether all nodes mount the cache directory at the same path.
-
-    Raises:
-        UsageError: If Ray is not installed or, on entering, cannot be reached.
-    """
-    if name is None:
-        return nullcontext(LOCAL_ENGINE)
-    try:
-        from submission.engine.ray_engine import connect  # optional dependency
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise UsageError("--engine ray: Ray is not installed; run `pip install -r requirements-ray.txt`") from None
-    return connect(name.partition("://")[2] or None, shares_cache)

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from submission.data.document_store import DocumentStore
-from submission.engine.base import CPU, LOCAL_ENGINE, Engine, open_engine
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
+from submission.engine.factory import open_engine
 from submission.engine.ray_engine import RayEngine
 from submission.engine.shards import Shard, compute_shards
 from submission.inference.pair_scoring import score_documents

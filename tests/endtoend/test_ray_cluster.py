@@ -20,7 +20,8 @@ import pytest
 from ray.cluster_utils import Cluster
 
 from submission.engine import ray_engine as ray_engine_module
-from submission.engine.base import CPU, LOCAL_ENGINE, Engine, open_engine
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
+from submission.engine.factory import open_engine
 from submission.engine.shards import Shard, compute_shards
 from submission.models.ranker import Ranker
 from submission.signals import SIGNAL_EXIT_CODES

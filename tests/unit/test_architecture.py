@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "submission's commands": {
         "submission", "submission/data", "submission/engine", "submission/inference", "submission/output",
-        "submission/search", "submission/storage", "submission/systems",
+        "submission/search", "submission/storage", "submission/systems", "submission/text",
     },
     "training/fitting": {
         "submission", "submission/inference", "submission/models", "submission/models/enrichers",

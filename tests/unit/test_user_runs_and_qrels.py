@@ -146,7 +146,7 @@ NAMES = {
         files={"more/q.qrels": QRELS},
         code=2,
         has_expected_means=False,
-        messages=("give each a name with NAME=FILE",),
+        messages=("name each file with NAME=FILE",),
     ),
     "two named qrels": Case(
         flags=("--qrels", "other=more/q.qrels"), files={"more/q.qrels": QRELS}, messages=("run × other: 3 of 3",)

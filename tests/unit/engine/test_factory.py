@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from submission.__main__ import main
-from submission.engine.base import LOCAL_ENGINE, open_engine
+from submission.engine.base import LOCAL_ENGINE
+from submission.engine.factory import open_engine
 from submission.engine.ray_engine import gpu_index
 from submission.errors import UsageError
 from submission.inference.device import choose_device

@@ -1,0 +1,27 @@
+"""Selection of the engine that --engine names."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from submission.engine.base import LOCAL_ENGINE, Engine
+from submission.errors import UsageError
+
+
+def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
+    """Open the local engine (None), or connect to Ray (`ray` or `ray://HOST:PORT`).
+
+    Args:
+        name: Value of --engine.
+        shares_cache: Whether all nodes mount the cache directory at the same path.
+
+    Raises:
+        UsageError: If Ray is not installed or, on entering, cannot be reached.
+    """
+    if name is None:
+        return nullcontext(LOCAL_ENGINE)
+    try:
+        from submission.engine.ray_engine import connect  # optional dependency
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise UsageError("--engine ray: Ray is not installed; run `pip install -r requirements-ray.txt`") from None
+    return connect(name.partition("://")[2] or None, shares_cache)
