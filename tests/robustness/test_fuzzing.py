@@ -158,7 +158,7 @@ def test_fuzzed_runs_and_qrels(
         means = pd.read_csv(tables / "means.csv")
         measures = means[~means["measure"].str.startswith("judged@")]
         assert (measures["mean"].dropna().between(0, 1 + 1e-9)).all()
-        assert (means.loc[means["measure"] == "nDCG@5 all", "topics"] > 0).all()
+        assert (means.loc[means["measure"] == "nDCG@5 all", "n_topics"] > 0).all()
 
 
 @given(data=st.data(), edits=SOME)
