@@ -3,7 +3,7 @@
 import argparse
 
 from submission import cli
-from training.cli.options import QRELS_HELP, add_output, named_path, open_execution, unique_names
+from training.cli.options import QRELS_HELP, add_output, files_by_name, named_path, open_execution
 
 
 def add_parsers(commands: cli.Commands) -> None:
@@ -11,14 +11,14 @@ def add_parsers(commands: cli.Commands) -> None:
     parser = commands.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
-    cli.add_path(parser, "--collection", help="ignore judgments of documents outside this corpus")
-    parser.add_argument("--baseline", metavar="NAME", help="run to test against (NAME, or file name without extension)")
-    add_output(parser, "write means.csv, per_topic.csv and, with --baseline, significance.csv to this directory")
+    cli.add_path(parser, "--collection", help="input directory; judgments of documents outside its corpus are ignored")
+    parser.add_argument("--baseline", metavar="NAME", help="NAME of the run that the others are tested against")
+    add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
     cli.add_options(parser, "order")
-    help_text = "TREC run file or directory with run.txt; NAME labels its results"
+    help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without extension)"
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
-    description = "Jaccard overlap and rank correlation between the runs of a directory"
+    description = "compare the runs of a directory by Jaccard index and rank correlation"
     parser = commands.add("overlap", _overlap, description, aliases=["analyse"])
     parser.add_argument("runs", type=cli.path_argument, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
     cli.add_options(parser, "order")
@@ -43,7 +43,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from training.evaluation.overlap import compute_overlap
 
     docnos = set(Dataset(args.collection).documents["docno"]) if args.collection else None
-    qrels_files, run_files = unique_names(args.qrels, "qrels"), unique_names(args.runs, "run")
+    qrels_files, run_files = files_by_name(args.qrels, "qrels"), files_by_name(args.runs, "run")
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, args.order) for name, file in run_files.items()}
     overlaps = [
@@ -52,7 +52,10 @@ def _evaluate(args: argparse.Namespace) -> None:
         for name, run in runs.items()
     ]
     values = {label: evaluate_runs(runs, qrels) for label, qrels in qrels_by_name.items()}
-    print(tables.format_evaluation(values, overlaps, args.baseline, args.output))
+    significance = tables.significance_table(values, args.baseline) if args.baseline else None
+    if args.output:
+        tables.write_tables(args.output, values, overlaps, significance)
+    print(tables.format_evaluation(values, overlaps, significance, args.baseline))
 
 
 def _overlap(args: argparse.Namespace) -> None:

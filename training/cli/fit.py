@@ -6,24 +6,26 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from submission.cli import Commands, add_options, add_path
-from training.cli.options import add_data, add_output, add_work_dir, locked_work_dir, output_path
+from training.cli.options import add_input, add_output, add_work_dir, locked_work_dir, output_path
 
 
 def add_parsers(commands: Commands) -> None:
     """Add the parsers of `fit` and `reproduce`."""
     parser = commands.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
     parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file")
-    parser.add_argument("--all", action="store_true", help="train the recipes of all systems, one process per GPU")
+    parser.add_argument("--all", action="store_true", help="train the networks of all systems, one process per GPU")
     add_work_dir(parser, "working directory prepared by `prepare`")
-    add_path(parser, "--vectors", help="word vectors from `prepare vectors` (default: its output in WORK_DIR)")
+    add_path(parser, "--vectors", help="directory of the word vectors (default: the output of `prepare vectors` in WORK_DIR)")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)")
     add_options(parser, "device")
     parser.add_argument("--restart", action="store_true", help="discard an interrupted run and start again")
 
-    description = "retrain a checkpoint and compare metrics (OK: ≤ 0.1 points, near: ≤ 2, else exit code 8)"
+    description = (
+        "retrain a checkpoint and compare its metrics with the stored ones (exit code 8: a difference of more than 2 points)"
+    )
     parser = commands.add("reproduce", _reproduce, description)
-    parser.add_argument("recipe", metavar="NAME", help="recipe with a stored checkpoint, or `ensemble`")
-    add_data(parser, "training data: the corpus, or the published data sets")
+    parser.add_argument("recipe", metavar="NAME", help="name of a recipe with a stored checkpoint, or `ensemble`")
+    add_input(parser, "training data: the corpus, or the published data sets")
     add_work_dir(parser, "working directory; finished steps are reused")
     add_options(parser, "checkpoint_dir", "device")
 
@@ -58,7 +60,7 @@ def _fit_all(args: argparse.Namespace) -> None:
     from training.cli.fit_all import fit_all, load_recipes_in_order
 
     if args.recipe or args.output or "WORLD_SIZE" in os.environ:
-        raise UsageError("fit --all cannot be combined with RECIPE, --output or torchrun")
+        raise UsageError("fit --all cannot be combined with RECIPE, --output or torchrun; omit them")
     n_gpus = torch.cuda.device_count() if choose_device(args.device).type == "cuda" else 0
     fit_args = ["--device", args.device, *(["--vectors", str(args.vectors)] if args.vectors else [])]
     if args.restart:

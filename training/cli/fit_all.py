@@ -28,20 +28,22 @@ log = logging.getLogger(__name__)
 
 def load_recipes_in_order() -> dict[str, Recipe]:
     """Load the recipes of all systems' networks and of their initial checkpoints, in dependency order."""
-    required = dict.fromkeys(
+    checkpoints = dict.fromkeys(
         stage.checkpoint for system in SYSTEMS.values() for stage in iter_components(system.stage) if stage.checkpoint
     )
-    queue = [name for name in required if (RECIPES / f"{name}.toml").is_file()]
-    loaded: dict[str, Recipe] = {}
+    queue = [name for name in checkpoints if (RECIPES / f"{name}.toml").is_file()]
+    recipes: dict[str, Recipe] = {}
     for name in queue:
-        loaded[name] = load_recipe(name)
-        queue += [initial for initial in [loaded[name].initial_checkpoint] if initial and initial not in queue]
-    dependencies = {name: [recipe.initial_checkpoint] if recipe.initial_checkpoint else [] for name, recipe in loaded.items()}
-    return {name: loaded[name] for name in TopologicalSorter(dependencies).static_order()}
+        recipes[name] = load_recipe(name)
+        initial = recipes[name].initial_checkpoint
+        if initial and initial not in queue:
+            queue.append(initial)
+    dependencies = {name: [recipe.initial_checkpoint] if recipe.initial_checkpoint else [] for name, recipe in recipes.items()}
+    return {name: recipes[name] for name in TopologicalSorter(dependencies).static_order()}
 
 
 def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
-    """Return the error message for missing prepared data or vectors; an empty string if none are missing."""
+    """Return an error message if training data or word vectors are missing, else an empty string."""
     try:
         recipe.task.check_prepared(work_dir)
         if not issubclass(recipe.network_class, BERTNetwork):
@@ -54,31 +56,31 @@ def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | 
 
 
 def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path, vectors_dir: Path | None, n_gpus: int) -> None:
-    """Run `fit` for every recipe, resuming interrupted ones; logs go to `work_dir`/fit/<name>.log.
+    """Train every recipe in a `fit` process, which resumes an interrupted run and logs to `work_dir`/fit/<name>.log.
 
-    Skips recipes with missing inputs or a failed initial checkpoint.
+    Recipes with missing inputs or a failed initial checkpoint are skipped.
 
     Args:
         recipes: Recipes by name, in dependency order.
-        flags: Further flags of `fit`.
+        flags: Further flags for `fit`.
         work_dir: Working directory.
         vectors_dir: Directory of the word vectors; None: the default of `prepare vectors`.
-        n_gpus: Number of GPUs, one process each.
+        n_gpus: Number of GPUs, each used by one process at a time; 0: one process on the CPU.
 
     Raises:
         SystemsFailedError: If a recipe failed or was skipped.
     """
-    causes = {name: describe_missing_inputs(recipe, work_dir, vectors_dir) for name, recipe in recipes.items()}
-    unprepared = {name: cause for name, cause in causes.items() if cause}
-    for name, cause in unprepared.items():
-        log.error("%s: skipped: %s", name, cause)
+    errors = {name: describe_missing_inputs(recipe, work_dir, vectors_dir) for name, recipe in recipes.items()}
+    for name, error in errors.items():
+        if error:
+            log.error("%s: skipped: %s", name, error)
     free_gpus = _queue_gpus(n_gpus)
     jobs: dict[str, Future[int]] = {}
     running: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
         initial, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
-        if name in unprepared:
+        if errors[name]:
             return InputError.exit_code
         if initial and (code := jobs[initial].result()):
             log.error("%s: skipped: initial checkpoint %s failed", name, initial)
@@ -102,7 +104,9 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             jobs[name] = pool.submit(run_fit, name)
     failed = [name for name, job in jobs.items() if job.result()]
     if failed:
-        raise SystemsFailedError(f"failed or skipped: {', '.join(failed)}; all others finished")
+        raise SystemsFailedError(
+            f"recipes failed or skipped: {', '.join(failed)}; all others finished; run the same command again to retry"
+        )
 
 
 def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
@@ -115,7 +119,7 @@ def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
 
 
 def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run `fit` in a process, which is in `running` until it ends, and return its exit code."""
+    """Run `fit` in a process, listed in `running` until it ends, and return its exit code."""
     start = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:

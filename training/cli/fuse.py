@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from submission.cli import Commands, add_options, add_path
 from submission.errors import UsageError
-from training.cli.options import QRELS_HELP, add_data, add_output, add_work_dir, named_path, open_execution, output_path
+from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir, named_path, open_execution, output_path
 
 if TYPE_CHECKING:
     from submission.systems.catalogue import System
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 def add_parsers(commands: Commands) -> None:
     """Add the parser of `fuse`."""
-    parser = commands.add("fuse", _fuse, "fit fusion weights: of a learned fusion to qrels, of an ensemble to validation pairs")
+    parser = commands.add(
+        "fuse", _fuse, "fit the weights of a learned fusion to qrels, or those of an ensemble to validation pairs"
+    )
     help_text = "name in training/configs/fusions, .toml file, or ensemble system"
     parser.add_argument("fusion", metavar="FUSION", help=help_text)
     help_text = f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are weighted means of both"
     parser.add_argument("--qrels", type=named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
-    add_data(parser, "learned fusion only: judged input (topics and corpus)", required=False)
-    add_work_dir(parser, "working directory; caches finished steps; for an ensemble: prepared by `prepare pairs`")
+    add_input(parser, "learned fusion only: judged input (topics and corpus)", required=False)
+    add_work_dir(parser, "working directory, which caches finished steps; for an ensemble: prepared by `prepare pairs`")
     add_options(parser, "checkpoint_dir")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
     help_text = "ensemble only: require weights ≥ 0"
     parser.add_argument("--non-negative", "--positive", action="store_true", help=help_text)
-    help_text = "learned fusion only: directory for result CSVs (default: WORK_DIR/results)"
+    help_text = "learned fusion only: directory for the result tables (default: WORK_DIR/results)"
     add_path(parser, "--results", "--tables", help=help_text)
     add_options(parser, "device")
 

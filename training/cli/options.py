@@ -19,11 +19,11 @@ SELECTION_MEASURES = {
     "nDCG@5": "nDCG@5 all", "nDCG@5-touche": "nDCG@5 (Touché)", "nDCG(judged_only=True)@5": "nDCG@5 condensed", "AP": "MAP all",
 }  # fmt: skip
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
-seed = integer_between(0, 2**32 - 1)
+non_negative_int = integer_between(0, 2**32 - 1)
 positive_int = integer_between(1, 2**31)
 
 
-def add_data(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
+def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
     """Add --input."""
     add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
@@ -41,7 +41,7 @@ def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add --measure."""
-    help_text = f"measure to optimise (mean over topics): {', '.join(SELECTION_MEASURES)}"
+    help_text = f"measure whose mean over topics is optimised: {', '.join(SELECTION_MEASURES)}"
     parser.add_argument("--measure", type=selection_measure, default="nDCG@5", metavar="MEASURE", help=help_text)
 
 
@@ -52,11 +52,11 @@ def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "
 
 def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") -> None:
     """Add --seed."""
-    parser.add_argument("--seed", type=seed, default=0, metavar="N", help=help_text)
+    parser.add_argument("--seed", type=non_negative_int, default=0, metavar="N", help=help_text)
 
 
 def selection_measure(text: str) -> str:
-    """Parse a measure's name in ir_measures, or the name of its column."""
+    """Parse the name of a measure in ir_measures, or that of its column, and return the column."""
     column = SELECTION_MEASURES.get(text, text)
     if column not in SELECTION_MEASURES.values():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}")
@@ -77,8 +77,8 @@ def named_path(text: str) -> tuple[str, Path]:
     return name, path_argument(file)
 
 
-def unique_names(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
-    """Map names to files; raise UsageError for a duplicate name."""
+def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
+    """Return the files by name; raise UsageError if two files have the same name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:
@@ -96,7 +96,7 @@ def output_path(args: argparse.Namespace, *default: str) -> Path:
 
 
 def result_file(args: argparse.Namespace, name: str) -> Path:
-    """Return --output, or by default a file in WORK_DIR/results, and create its directory."""
+    """Return --output, or by default a file in WORK_DIR/results, whose directory is created."""
     from submission.storage.atomic_files import create_directory
 
     file = output_path(args, "results", name)
@@ -117,7 +117,7 @@ def locked_work_dir(work_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir: Path) -> Iterator[Execution]:
-    """Open an execution on the input; without a cache directory, temporary files go next to the output."""
+    """Open an execution on the input; without a cache directory, temporary files are in the output directory."""
     from submission.data.dataset import Dataset
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory

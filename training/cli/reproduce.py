@@ -27,29 +27,30 @@ from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
 
-# maximum difference in percentage points due to rounding and due to training on another machine
+# maximum differences in percentage points: due to rounding, and due to training on another machine
 OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
 
 
 def reproduce_checkpoint(
     recipe_name: str, data_dir: Path, work_dir: Path, checkpoint_dir: Path, device: torch.device
 ) -> tuple[pd.DataFrame, str]:
-    """Retrain a checkpoint in a working directory and compare its metrics with the stored checkpoint.
+    """Retrain a checkpoint in a working directory and compare its metrics with those of the stored one.
 
     Finished steps are reused. Data and vector settings are taken from the stored checkpoint.
 
     Args:
-        recipe_name: Recipe name or .toml file, whose stem names the checkpoint, or an ensemble system.
+        recipe_name: Name of a recipe or of an ensemble system, or .toml file, whose stem names the checkpoint.
         data_dir: Training corpus, or the published data read by `prepare`.
         work_dir: Working directory; the new checkpoint is in `work_dir`/checkpoints.
         checkpoint_dir: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
         device: Device to compute on.
 
     Returns:
-        The table of `compare_metrics`, and a line that says whether the weights are identical.
+        The table of `compare_metrics`, and a line that states whether the weights are identical; empty for an ensemble.
 
     Raises:
-        ReproductionError: If a metric differs by more than 2 points.
+        ReproductionError: If a metric is missing or differs by more than 2 points.
+        UsageError: If the training data cannot be prepared again, or the word vectors were read from a file.
     """
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
@@ -78,7 +79,7 @@ def reproduce_checkpoint(
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
-    """Compare the metrics of two checkpoints in percentage points: `stored reproduced difference verdict`."""
+    """Tabulate two checkpoints' metrics in percentage points, one per row: `stored reproduced difference verdict`."""
     if "validation" in stored:
         stored_metrics, reproduced_metrics = stored["validation"], reproduced["validation"]
     else:
@@ -95,14 +96,14 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if (file_hash := vectors["vectors_file"]) != "none":
-            cause = f"word vectors were read from a file (SHA-256 {file_hash[:12]}…) that is not available"
-            raise UsageError(f"{output.name}: {cause}; it cannot be reproduced")
+            cause = f"its word vectors were read from a file (SHA-256 {file_hash[:12]}…)"
+            raise UsageError(f"{output.name}: {cause}; retrain it with `prepare vectors --from-file` and `fit`")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.prepare_vectors(work_dir, work_dir / "vectors", word_vectors.VectorSettings(**settings), None, False)
-    start = recipe.initial_checkpoint
-    if start and not (output.parent / start).is_dir():
-        log.info("%s starts from %s; training %s first", output.name, start, start)
-        fit(start, load_recipe(start), work_dir, work_dir / "vectors", output.parent / start, device)
+    initial = recipe.initial_checkpoint
+    if initial and not (output.parent / initial).is_dir():
+        log.info("%s is initialised from %s; training %s first", output.name, initial, initial)
+        fit(initial, load_recipe(initial), work_dir, work_dir / "vectors", output.parent / initial, device)
     fit(output.name, recipe, work_dir, work_dir / "vectors", output, device)
 
 

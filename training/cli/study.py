@@ -12,7 +12,7 @@ from training.cli import options
 if TYPE_CHECKING:
     import pandas as pd
 
-CACHE_HELP = "working directory; caches finished results"
+CACHE_HELP = "working directory, which caches finished results"
 SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
 QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "ibm_transfer", "ukp+ibm_to_webis")
 
@@ -28,8 +28,10 @@ def add_parsers(commands: Commands) -> None:
 
 
 def _add_enrichments(studies: Commands) -> None:
-    parser = studies.add("enrichments", _enrichments, "compare enrichers with unmodified text across retrieval models")
-    parser.add_argument("enrichments", nargs="+", metavar="NAME", help="enricher checkpoint")
+    parser = studies.add(
+        "enrichments", _enrichments, "compare enriched with unenriched documents under several retrieval models"
+    )
+    parser.add_argument("enrichments", nargs="+", metavar="NAME", help="name of an enricher's checkpoint")
     options.add_fold_qrels(parser)
     options.add_measure(parser)
     help_text = "grid of a retrieval model to tune; repeatable (default: the four full-text systems)"
@@ -38,24 +40,24 @@ def _add_enrichments(studies: Commands) -> None:
 
 
 def _add_lengths(studies: Commands) -> None:
-    parser = studies.add("lengths", _lengths, "compare document lengths before and after filtering by taggers")
-    parser.add_argument("taggers", nargs="+", metavar="NAME", help="tagger checkpoint")
+    parser = studies.add("lengths", _lengths, "compare document lengths before and after reduction by taggers")
+    parser.add_argument("taggers", nargs="+", metavar="NAME", help="name of a tagger's checkpoint")
     _add_input_and_output(parser, "tagged_document_lengths")
 
 
 def _add_augmented_sbert(studies: Commands) -> None:
     parser = studies.add("augmented-sbert", _augmented_sbert, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
-    options.add_data(parser, "directory with bws/ and mrpc/, as published")
+    options.add_input(parser, "directory with bws/ and mrpc/, as published")
     options.add_work_dir(parser, CACHE_HELP)
     _add_parts(parser, SBERT_PARTS)
     help_text = "number of repetitions with different seeds"
     parser.add_argument("--repetitions", type=options.positive_int, default=3, metavar="N", help=help_text)
-    help_text = "initial bi-encoder; name or directory"
+    help_text = "initial bi-encoder: name or directory"
     parser.add_argument("--student", "--encoder", default="all-MiniLM-L6-v2", metavar="NAME", help=help_text)
-    help_text = "initial cross-encoder; name, or directory written by `prepare encoder` (default: that of --student)"
+    help_text = "initial cross-encoder: name, or directory written by `prepare encoder` (default: the encoder of --student)"
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
     options.add_seed(parser, "random seed of splits, samples and networks")
-    _add_computation(parser)
+    _add_device_and_processes(parser)
     help_text = "result CSV; rows of other parts are kept (default: augmented_sbert[_TEACHER].csv in WORK_DIR/results)"
     options.add_output(parser, help_text, "FILE")
 
@@ -70,31 +72,31 @@ def _add_students(studies: Commands) -> None:
 
 
 def _add_argument_quality(studies: Commands) -> None:
-    parser = studies.add("argument-quality", _argument_quality, "evaluate TFR-BERT by cross-validation and across data sets")
+    parser = studies.add("argument-quality", _argument_quality, "evaluate TFR-BERT by cross-validation and on other data sets")
     options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
     help_text = "recipe name in training/configs/recipes, or .toml file"
     parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
     _add_parts(parser, QUALITY_PARTS)
     help_text = "number of seeds per network"
     parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=3, metavar="N", help=help_text)
-    _add_computation(parser)
+    _add_device_and_processes(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
     options.add_output(parser, f"{help_text} (default: WORK_DIR/results/argument_quality.csv)", "FILE")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
-    options.add_data(parser, "topics and corpus")
+    options.add_input(parser, "topics and corpus")
     options.add_work_dir(parser, CACHE_HELP)
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")
 
 
 def _add_parts(parser: argparse.ArgumentParser, parts: tuple[str, ...]) -> None:
-    help_text = "run only this part; repeatable (default: all)"
+    help_text = "part of the study to run; repeatable (default: all)"
     parser.add_argument("--part", "--task", action="append", choices=parts, dest="parts", help=help_text)
 
 
-def _add_computation(parser: argparse.ArgumentParser) -> None:
+def _add_device_and_processes(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "device")
     help_text = "number of networks trained in parallel, one thread each (default: number of cores; 1 on a GPU)"
     parser.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
@@ -103,7 +105,7 @@ def _add_computation(parser: argparse.ArgumentParser) -> None:
 def _enrichments(args: argparse.Namespace) -> None:
     from training.studies.enrichments import MODEL_GRIDS, compare_enrichments
 
-    qrels, output = options.unique_names(args.qrels, "qrels"), options.result_file(args, "enrichment.csv")
+    qrels, output = options.files_by_name(args.qrels, "qrels"), options.result_file(args, "enrichment.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = compare_enrichments(args.enrichments, args.grids or MODEL_GRIDS, qrels, execution, args.measure)
     _write(output, table, 6, "%.4f")

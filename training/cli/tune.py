@@ -14,7 +14,7 @@ def add_parsers(commands: Commands) -> None:
     parser = commands.add("tune", _tune, description)
     parser.add_argument("grid", metavar="GRID", help="name in training/configs/grids, .toml file, or `tfr_bert`")
     options.add_fold_qrels(parser)
-    options.add_data(parser, "judged input: topics and corpus")
+    options.add_input(parser, "judged input: topics and corpus")
     options.add_measure(parser)
     help_text = "cache of finished points (default: a temporary directory); for `tfr_bert`: prepared by `prepare quality`"
     options.add_work_dir(parser, help_text, required=False)
@@ -37,7 +37,7 @@ def _tune(args: argparse.Namespace) -> None:
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_quality(system, args.qrels[0][1], execution, output)
     else:
-        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.unique_names(args.qrels, "qrels")
+        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.files_by_name(args.qrels, "qrels")
         output = options.output_path(args, "checkpoints", name)
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_grid(name, grid, qrels, execution, output, args.measure)

@@ -66,9 +66,18 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
     return pd.concat(tables, names=["qrels", "run", "qid"])
 
 
-def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline: str | None, output: Path | None) -> str:
-    """Format the tables as text; with an output directory, also write them as CSV files."""
-    significance = significance_table(values, baseline) if baseline else None
+def write_tables(output: Path, values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None) -> None:
+    """Write means.csv, per_topic.csv and, if there are tests, significance.csv to a directory."""
+    create_directory(output)
+    tables = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
+    for name, table in (tables | ({} if significance is None else {"significance": significance})).items():
+        write_csv(output / f"{name}.csv", table, 6, index=True)
+
+
+def format_evaluation(
+    values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None, baseline: str | None
+) -> str:
+    """Format overlaps, means and the tests against the baseline, if any, as text."""
     sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
         by_run = {
@@ -82,11 +91,6 @@ def format_evaluation(values: TopicValues, overlaps: Sequence[Overlap], baseline
         sections.append(f"{baseline} is the only run; no significance tests")
     elif significance is not None:
         sections += _format_tests(significance, str(baseline))
-    if output:
-        create_directory(output)
-        files = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
-        for name, table in (files | ({} if significance is None else {"significance": significance})).items():
-            write_csv(output / f"{name}.csv", table, 6, index=True)
     return "\n\n".join(filter(None, sections))
 
 
@@ -149,7 +153,7 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
 
 
 def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
-    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, sorted by `column` in the given order."""
+    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, with `column` in the order of `order`."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
     merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])

@@ -29,14 +29,14 @@ from training.fitting.validation import candidate_metrics, ranker_scorer
 
 log = logging.getLogger(__name__)
 
-# Candidates used in the fit: a query's positives and the first negative of each.
+# Candidates used in the fit: a query's positives and the first negative of each positive.
 FIT_CANDIDATES = np.concatenate([np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]])
 QUERIES_PER_BATCH = 10
 LABELS = np.repeat([1.0, 0.0], POSITIVES)
 
 
 def fit_ensemble(
-    system: System, work: Path, checkpoints: CheckpointStore, output: Path, device: torch.device, non_negative: bool = False
+    system: System, work_dir: Path, checkpoints: CheckpointStore, output: Path, device: torch.device, non_negative: bool = False
 ) -> RegressionEnsemble:
     """Fit an ensemble's regression on validation pairs and save its checkpoint.
 
@@ -44,7 +44,7 @@ def fit_ensemble(
 
     Args:
         system: Ensemble system whose members are networks.
-        work: Working directory prepared by `prepare pairs`.
+        work_dir: Working directory prepared by `prepare pairs`.
         checkpoints: Checkpoints of the members.
         output: Checkpoint directory of the regression.
         device: Device to compute on.
@@ -57,19 +57,19 @@ def fit_ensemble(
     """
     stage = system.stage
     if not isinstance(stage, EnsembleStage):
-        raise UsageError(f"{system.name} is not an ensemble; name an ensemble system")
+        raise UsageError(f"{system.name} is not an ensemble; choose an ensemble system")
     missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
     if missing:
         names = ", ".join(missing)
         raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; train with `python -m training fit`")
-    scores, ties = _score_validation(stage, work, checkpoints, device)
+    scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     regression, metrics = fit_regression(scores, stage.get_member_checkpoints(checkpoints), non_negative)
     metrics |= {
-        "validation": candidate_metrics(cross_validated_scores(scores, non_negative), ties),
-        "members": {name: candidate_metrics(values, ties)["MAP@20"] for name, values in scores.items()},
+        "validation": candidate_metrics(cross_validated_scores(scores, non_negative), tie_order),
+        "members": {name: candidate_metrics(values, tie_order)["MAP@20"] for name, values in scores.items()},
     }
     save_regression(
-        output, regression, metrics, {"training_data": read_prepared_manifest(work).inputs, "non_negative": non_negative}
+        output, regression, metrics, {"training_data": read_prepared_manifest(work_dir).inputs, "non_negative": non_negative}
     )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
@@ -79,26 +79,28 @@ def fit_ensemble(
 
 
 def _score_validation(
-    stage: EnsembleStage, work: Path, checkpoints: CheckpointStore, device: torch.device
+    stage: EnsembleStage, work_dir: Path, checkpoints: CheckpointStore, device: torch.device
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the members' scores of the validation candidates and their tie order, each (queries, candidates)."""
-    scores, ties = {}, np.empty(0)
+    """Return each member's scores of the validation candidates, and their tie order, all (queries, candidates)."""
+    scores, tie_order = {}, np.empty(0)
     for name, member in stage.members:
         checkpoint = member.load_checkpoint(checkpoints)
         if not isinstance(checkpoint, RankerCheckpoint):
             raise UsageError(f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble")
-        queries = load_validation_queries(work, checkpoint.network.token_unit, checkpoint.tokeniser)
-        ties = queries.tie_order[queries.candidates]
+        queries = load_validation_queries(work_dir, checkpoint.network.token_unit, checkpoint.tokeniser)
+        tie_order = queries.tie_order[queries.candidates]
         score = ranker_scorer(checkpoint.network.to(device), device)
-        batches = np.split(np.arange(len(ties)), range(QUERIES_PER_BATCH, len(ties), QUERIES_PER_BATCH))
+        batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
         tracked = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
         scores[name] = np.concatenate([score(queries, batch) for batch in tracked])
-        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, candidate_metrics(scores[name], ties)["MAP@20"])
-    return scores, ties
+        log.info(
+            "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, candidate_metrics(scores[name], tie_order)["MAP@20"]
+        )
+    return scores, tie_order
 
 
 def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
-    """Return the scores (queries, candidates) by regressions, each fitted without the fold of the queries it scores."""
+    """Return cross-validated scores (queries, candidates): a fold's queries are scored by a regression fitted without them."""
     held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
     folds = assign_folds(len(held_out_scores))

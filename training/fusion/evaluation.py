@@ -26,7 +26,7 @@ from training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTS
 
 log = logging.getLogger(__name__)
 
-REPETITIONS = 10  # number of cross-validations, each with other folds and unjudged samples
+REPETITIONS = 10  # number of cross-validations, each with other folds and samples of unjudged documents
 JUDGED_ONLY = "fitted to judged documents only"
 
 
@@ -34,7 +34,7 @@ class Variant(NamedTuple):
     """A feature subset and a learner, to be cross-validated once."""
 
     features: tuple[str, ...]
-    repetition: int = 0  # seed offset of folds and unjudged samples
+    repetition: int = 0  # added to the seeds of the folds and of the samples of unjudged documents
     learner: str = RIDGE
 
 
@@ -47,24 +47,21 @@ class FusionEvaluation:
         self.stage = LearnedFusionStage(tuple((member, FUSION_CANDIDATES[member]) for member in members), name)
         self.fingerprints = self.stage.get_member_checkpoints(execution.checkpoints)
         self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
-        self.folds = self._folds(seed=0)
+        self.folds = self._assign_folds(seed=0)
         features_key, self.table = self._load_or_compute_features([*recipe.feature_names, *recipe.candidates])
 
         hashes = [sha256(frame.to_csv(index=False).encode()).hexdigest() for frame in qrels.values()]
-        self.cache_key = (
-            features_key,
-            msgspec.json.encode(recipe, order="sorted"),
-            hashes,
-        )  # everything that results depend on, except the variant
+        # everything that results depend on, except the variant
+        self.cache_key = (features_key, msgspec.json.encode(recipe, order="sorted"), hashes)
 
     @property
     def ridge_learner(self) -> partial[RidgeModel]:
         """Learner of the checkpoint's model."""
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
-    def labelled_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
+    def label_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
         """Label the documents pooled by the members of a feature subset."""
-        pool = self.stage.build_pool(self.execution, self._zero_weights(features))
+        pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
@@ -73,11 +70,11 @@ class FusionEvaluation:
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
-        pool = self.labelled_pool(variant.features, fit)
-        return pool.cross_validated_scores(self._learner(variant.learner), self._folds(variant.repetition))
+        pool = self.label_pool(variant.features, fit)
+        return pool.cross_validated_scores(self._learner(variant.learner), self._assign_folds(variant.repetition))
 
-    def compared_runs(self) -> dict[str, pd.DataFrame]:
-        """Return the rankings by the fusion, by the fusion fitted to judged documents only, and by the baselines."""
+    def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
+        """Return the baselines' rankings and those of the fusion, cross-validated, with and without unjudged documents in the fit."""
         fusions = {
             self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
             JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),
@@ -89,15 +86,15 @@ class FusionEvaluation:
         """Evaluate all variants per topic by the headline measures; results are cached.
 
         Returns:
-            Values by table and row. `ablation`: the fusion, and the fusion without each feature, if a member that retrieves
-            documents remains; `ablation_repeated`: the same, averaged over REPETITIONS; `candidates`: the fusion, and the
+            Values by table and row. `ablation`: the fusion, and the fusion without each feature, if a remaining member adds
+            documents to the pool; `ablation_repeated`: the same, averaged over REPETITIONS; `candidates`: the fusion, and the
             fusion with each candidate member; `learners`: the fusion with each learner, ridge regression first.
         """
         full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
         ablations = {self.name: full}
         for feature in features:
             remaining = tuple(name for name in features if name != feature)
-            if any(self.recipe.members.get(name) for name in remaining):  # at least one retrieves documents
+            if any(self.recipe.members.get(name) for name in remaining):  # a remaining member adds documents to the pool
                 ablations[feature] = Variant(remaining)
         extensions = {self.name: full} | {name: Variant((*features, name)) for name in self.recipe.candidates}
         tables = {
@@ -117,17 +114,17 @@ class FusionEvaluation:
         }
 
     def to_ranking(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """Convert scores `qid docno score` to a ranking cut at run depth."""
+        """Convert scores `qid docno score` to a ranking of at most DEFAULT_DEPTH documents per topic."""
         return truncate_rankings(rank_by_score(scores, self.execution.topics), DEFAULT_DEPTH)
 
     def evaluate_scores(self, scores: pd.DataFrame) -> pd.DataFrame:
-        """Evaluate scores `qid docno score` per topic with the first qrels."""
+        """Evaluate scores `qid docno score` per topic against the first qrels."""
         return evaluate_run(self.to_ranking(scores), next(iter(self.qrels.values())))
 
-    def evaluate_runs(self, compared_runs: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
-        """Evaluate runs per topic with all qrels."""
+    def evaluate_runs(self, rankings: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, pd.DataFrame]]:
+        """Evaluate runs per topic against each qrels; return tables by qrels and run."""
         return {
-            label: {name: evaluate_run(ranking, qrels) for name, ranking in compared_runs.items()}
+            label: {name: evaluate_run(ranking, qrels) for name, ranking in rankings.items()}
             for label, qrels in self.qrels.items()
         }
 
@@ -144,15 +141,15 @@ class FusionEvaluation:
             return partial(fit_lambdamart, settings=settings, seed=seed)
         return partial(fit_ranknet, settings=settings, seed=seed)
 
-    def _folds(self, seed: int) -> dict[str, int]:
+    def _assign_folds(self, seed: int) -> dict[str, int]:
         return dict(zip(self.topics, assign_folds(len(self.topics), seed).tolist(), strict=True))
 
-    def _zero_weights(self, features: Collection[str]) -> LinearFusion:
+    def _build_zero_model(self, features: Collection[str]) -> LinearFusion:
         return self.recipe.build_model(self.fingerprints, dict.fromkeys(features, 0.0), 0.0)
 
     def _load_or_compute_features(self, features: Collection[str]) -> tuple[str, pd.DataFrame]:
         """Return the cache key and the feature table `qid docno FEATURE…`, loaded or computed."""
-        model = self._zero_weights(features)
+        model = self._build_zero_model(features)
         pairs, names = self.stage.build_pool(self.execution, model), list(model.weights)
 
         def compute() -> np.ndarray:
@@ -168,7 +165,7 @@ class FusionEvaluation:
 
 @dataclass(frozen=True)
 class VariantExperiment(Experiment[Variant, np.ndarray]):
-    """Experiment over variants; a result is an array (topics, headline measures) of values with the first qrels."""
+    """Experiment over variants; a result is an array (topics, HEADLINE_MEASURES) of values against the first qrels."""
 
     unit, result_type = "variants", np.ndarray
     evaluation: FusionEvaluation
@@ -179,7 +176,7 @@ class VariantExperiment(Experiment[Variant, np.ndarray]):
         return f"fusion-{self.evaluation.name}"
 
     def cache_key(self, variant: Variant) -> object:
-        """Return everything that a variant's result depends on."""
+        """Return the cache key of a variant."""
         return self.evaluation.cache_key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:

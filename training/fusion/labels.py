@@ -27,7 +27,7 @@ class FittedModel(Protocol):
     """A model fitted by a learner."""
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Score standardised features (N, F)."""
+        """Return the scores (N,) of standardised features (N, F)."""
 
 
 Learner = Callable[[TrainingSet], FittedModel]
@@ -55,21 +55,21 @@ class LabelledPool:
         topic_count = self.pairs["qid"][~np.isnan(self.labels)].nunique()
         if topic_count < 2:
             topics = pluralise(topic_count, "topic")
-            raise TrainingError(f"{topics} with judged documents in the pool; at least 2 are needed; check qrels and input")
+            raise TrainingError(f"{topics} with judged documents in the pool, but at least 2 are needed; check qrels and input")
 
-    def training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
-        """Build a training set of the labelled rows, or of those among `rows`, which may contain duplicates."""
+    def build_training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
+        """Build a training set of the labelled rows among `rows`, which may contain duplicates; None: of all labelled rows."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         rows = rows[~np.isnan(self.labels[rows])]
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
     def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
-        """Yield training sets of topics sampled with replacement."""
+        """Yield training sets, each of all topics sampled with replacement."""
         labelled = np.flatnonzero(~np.isnan(self.labels))
         rows = [labelled[positions] for positions in self.pairs.iloc[labelled].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)
         for _ in range(sample_count):
-            yield self.training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
+            yield self.build_training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
 
     def cross_validated_scores(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
         """Score the topics of all folds, each topic by a model fitted without its fold; return `qid docno score`."""
@@ -77,7 +77,7 @@ class LabelledPool:
         scores = np.zeros(len(pair_folds))
         for fold in sorted({*folds.values()}):
             in_fold = np.flatnonzero(pair_folds == fold)
-            scores[in_fold] = learner(self.training_set(np.flatnonzero(pair_folds != fold))).score(self.features[in_fold])
+            scores[in_fold] = learner(self.build_training_set(np.flatnonzero(pair_folds != fold))).score(self.features[in_fold])
         return self.pairs.assign(score=scores)[pair_folds >= 0]
 
     def score(self, model: FittedModel) -> pd.DataFrame:
@@ -86,10 +86,10 @@ class LabelledPool:
 
 
 def label_pairs(pairs: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: FitSettings) -> np.ndarray:
-    """Label pairs `qid docno` (N,); unlabelled pairs are NaN.
+    """Return the labels (N,) of pairs `qid docno`; NaN for unlabelled pairs.
 
-    A judged document's label is its grade, or the weighted mean of two qrels if both judge it. In judged topics, a seeded
-    sample of unjudged documents gets label 0; it depends on topic and pool only.
+    A judged document's label is its grade, or the weighted mean of two qrels if both judge it. In judged topics, a random
+    sample of unjudged documents gets label 0; it depends on seed, topic and pool only.
     """
     grades = [pairs.merge(frame, on=PAIR_COLUMNS, how="left")["rel"].to_numpy(float) for frame in qrels]
     weights = [1.0] if len(grades) == 1 else [1 - settings.second_qrels_weight, settings.second_qrels_weight]

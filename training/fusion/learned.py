@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 ABLATION_PLOT = "ablation.png"
 EVALUATIONS = (CROSS_VALIDATED, IN_SAMPLE)
-BOOTSTRAP_SAMPLES = 1000  # bootstrap samples of topics for the weights' intervals
+BOOTSTRAP_SAMPLES = 1000  # number of bootstrap samples of topics, for the weights' intervals
 
 
 def fit_fusion(
@@ -63,12 +63,12 @@ def fit_fusion(
     recipe = _drop_unavailable_candidates(recipe, execution.checkpoints)
     qrels = _read_qrels(name, recipe, qrels_files, execution)
     evaluation = FusionEvaluation(name, recipe, qrels, execution)
-    pool = evaluation.labelled_pool(recipe.feature_names, recipe.fit)
-    weights = evaluation.ridge_learner(pool.training_set())
-    model = recipe.build_model(evaluation.fingerprints, weights.coefficients, weights.intercept)
-    held_out = evaluation.evaluate_runs(evaluation.compared_runs())
-    frames = _result_tables(evaluation, pool, weights, held_out)
-    in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(weights))})
+    pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
+    ridge = evaluation.ridge_learner(pool.build_training_set())
+    model = recipe.build_model(evaluation.fingerprints, ridge.coefficients, ridge.intercept)
+    held_out = evaluation.evaluate_runs(evaluation.rank_for_comparison())
+    frames = _result_tables(evaluation, pool, ridge, held_out)
+    in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
     metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
     metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
     for evaluation_name, values in zip(EVALUATIONS, (held_out, in_sample), strict=True):
@@ -105,7 +105,7 @@ def _read_qrels(
 
 
 def _result_tables(
-    evaluation: FusionEvaluation, pool: LabelledPool, weights: RidgeModel, held_out: result_tables.TopicValues
+    evaluation: FusionEvaluation, pool: LabelledPool, ridge: RidgeModel, held_out: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
     """Return the result tables by file name.
 
@@ -113,10 +113,10 @@ def _result_tables(
     feature; `_ablation_repeated`: the same with repeated cross-validation. `_candidates`: the fusion with each candidate.
     `_learners`: other learners against ridge regression. `_weights`: weights with bootstrap intervals.
     """
-    name, recipe, scores = evaluation.name, evaluation.recipe, evaluation.table
+    name, recipe, features = evaluation.name, evaluation.recipe, evaluation.table
     variants = evaluation.evaluate_variants()
     single_features = {
-        feature: evaluation.evaluate_scores(scores.assign(score=scores[feature]))
+        feature: evaluation.evaluate_scores(features.assign(score=features[feature]))
         for feature in (*recipe.feature_names, *recipe.candidates)
     }
     runs = {name, *recipe.baselines}  # Holm's correction counts only these
@@ -129,12 +129,12 @@ def _result_tables(
         f"{name}_ablation_repeated": _comparison_table(variants["ablation_repeated"], name, "removed_feature"),
         f"{name}_candidates": _feature_table(variants["candidates"], name, "added_member", single_features),
         f"{name}_learners": _comparison_table(variants["learners"], RIDGE, "learner"),
-        f"{name}_weights": _weights_table(weights, bootstrap_models),
+        f"{name}_weights": _weights_table(ridge, bootstrap_models),
     }
 
 
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
-    """Drop candidate members without checkpoints, with a warning."""
+    """Drop candidate members whose checkpoints are missing, and warn about each."""
     unavailable = {
         name: missing
         for name in recipe.candidates
@@ -148,7 +148,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate the effect of removing or adding each feature, and the measure's mean for ranking by that feature alone."""
+    """Tabulate the effect of removing or adding each feature, and the mean of ranking by that feature alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)
@@ -171,12 +171,12 @@ def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column:
     return table[[*leading_columns, *table.columns.difference(leading_columns, sort=False)]]
 
 
-def _weights_table(weights: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
-    """Tabulate the weights with percentile bootstrap intervals over topics."""
-    tails = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
-    rows = [("intercept", weights.intercept), *weights.coefficients.items()]
+def _weights_table(ridge: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
+    """Tabulate the intercept and the weights with percentile bootstrap intervals over topics."""
+    percentiles = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
+    rows = [("intercept", ridge.intercept), *ridge.coefficients.items()]
     samples = np.array([[model.intercept, *model.coefficients.values()] for model in bootstrap_models])  # (samples, 1 + F)
-    low, high = np.percentile(samples, tails, axis=0)
+    low, high = np.percentile(samples, percentiles, axis=0)
     return pd.DataFrame(rows, columns=["feature", "weight"]).assign(ci_low=low, ci_high=high)
 
 

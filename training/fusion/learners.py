@@ -1,4 +1,4 @@
-"""Learners of the fusion: ridge regression, RankNet and LambdaMART."""
+"""Fit the learners of a fusion: ridge regression, RankNet and LambdaMART."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RidgeModel:
     coefficients: dict[str, float]  # by feature name
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Score standardised features (N, F)."""
+        """Return the scores (N,) of standardised features (N, F)."""
         # A matrix product may round equal rows differently.
         return np.asarray(self.intercept + (features * np.array(list(self.coefficients.values()))).sum(axis=1))
 
@@ -40,7 +40,7 @@ class RankNetModel:
 
     @torch.inference_mode()
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Score standardised features (N, F)."""
+        """Return the scores (N,) of standardised features (N, F)."""
         return np.asarray(self.network(torch.from_numpy(features)).squeeze(1))
 
 
@@ -51,7 +51,7 @@ class LambdaMARTModel:
     booster: lightgbm.Booster
 
     def score(self, features: np.ndarray) -> np.ndarray:
-        """Score standardised features (N, F)."""
+        """Return the scores (N,) of standardised features (N, F)."""
         return np.asarray(self.booster.predict(features, num_threads=1))
 
 
@@ -65,7 +65,10 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
     P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
-    label_i > label_j. Raise TrainingError if no topic has two documents with different labels.
+    label_i > label_j.
+
+    Raises:
+        TrainingError: If no topic has two documents with different labels.
     """
     is_better = examples.labels[:, None] > examples.labels
     is_same_topic = examples.topics[:, None] == examples.topics

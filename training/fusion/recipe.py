@@ -78,7 +78,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_recipe(name: str) -> FusionRecipe:
-    """Load a recipe by its name in training/configs/fusions or by path; raise UsageError if it is missing or invalid."""
+    """Read a recipe by its name in training/configs/fusions or by path; raise UsageError if it is missing or invalid."""
     file = Path(name) if name.endswith(".toml") else FUSIONS / f"{name}.toml"
     try:
         recipe = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), FusionRecipe)

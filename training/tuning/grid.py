@@ -1,4 +1,4 @@
-"""Tune a lexical system on a parameter grid over judged topics, with cross-validation."""
+"""Tune a lexical system on judged topics by grid search, with cross-validation."""
 
 import itertools
 import logging
@@ -41,19 +41,24 @@ TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 
 @dataclass(frozen=True)
 class Grid:
-    """A parameter grid; the last axis varies fastest."""
+    """A parameter grid, whose points are ordered with the last axis varying fastest."""
 
     axes: dict[str, list[Any]]  # by name, e.g. model.mu
     points: list[LexicalParameters]
 
 
 def load_grid(name: str) -> Grid:
-    """Load a grid by its name in training/configs/grids or from a .toml file."""
+    """Load a grid by its name in training/configs/grids or by path; raise UsageError if it is missing or invalid."""
     file = Path(name) if name.endswith(".toml") else GRIDS / f"{name}.toml"
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
         enrichment = document.pop("enrichment", None)
-        axes = {f"{section}.{key}": v for section, table in document.items() for key, v in table.items() if isinstance(v, list)}
+        axes = {
+            f"{section}.{key}": values
+            for section, table in document.items()
+            for key, values in table.items()
+            if isinstance(values, list)
+        }
         settings = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
         points = [_build_point(document, enrichment, values) for values in settings]
     except FileNotFoundError:
@@ -75,7 +80,7 @@ def _build_point(tables: Mapping[str, Mapping[str, Any]], enrichment: Any, value
 def tune_grid(
     name: str, grid: Grid, qrels_files: Mapping[str, Path], execution: Execution, output: Path, selection_measure: str
 ) -> pd.DataFrame:
-    """Evaluate all grid points and save the best one as a checkpoint, with the full grid as grid.csv and grid.png.
+    """Evaluate all grid points and save the best as a checkpoint, with the full grid as grid.csv and grid.png.
 
     Finished points are cached in the execution's working directory.
 
@@ -140,32 +145,36 @@ def _axis_values(grid: Grid, point: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class JudgedTopics:
-    """The topics with a relevant document, each in a fold."""
+    """The topics that have a relevant document, with judgments and folds."""
 
     qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
     hashes: dict[str, str]  # SHA-256 by file name
     topics: list[str]  # sorted
-    fold_of: np.ndarray  # (topics,)
+    fold_of: np.ndarray  # (topics,) fold indices
 
 
 def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
-    """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file."""
+    """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file.
+
+    Raises:
+        InputError: If two files judge the same document for a topic, or the input has no topic with a relevant document.
+    """
     documents = execution.documents.all_docnos()
-    judged = {name: read_qrels(file, documents) for name, file in files.items()}
-    qrels = pd.concat(judged.values(), ignore_index=True)
+    frames = {name: read_qrels(file, documents) for name, file in files.items()}
+    qrels = pd.concat(frames.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():
         cause = "judges documents that another qrels file also judges"
         raise InputError(f"{[*files.values()][-1]} {cause}; remove the duplicates")
     topics = get_evaluated_topics(qrels).tolist()
-    for name, frame in judged.items():
+    for name, frame in frames.items():
         check_overlap(execution.input, frame, name)
-    fold_of = _folds(topics, {name: set(frame["qid"]) for name, frame in judged.items()})
+    fold_of = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
     return JudgedTopics(qrels, hash_named_files(files), topics, fold_of)
 
 
 @dataclass(frozen=True)
 class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
-    """Experiment over grid points; a result has shape (topics, STORED_MEASURES)."""
+    """Experiment over grid points; a result is an array (topics, STORED_MEASURES)."""
 
     unit, result_type = "points", np.ndarray
     grid: str
@@ -174,7 +183,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
     @property
     def name(self) -> str:
-        """The name of the cache directory."""
+        """Name of the cache directory."""
         return f"tune-{self.grid}"
 
     def cache_key(self, point: LexicalParameters) -> object:
@@ -201,7 +210,7 @@ def get_selection_columns(selection_measure: str) -> list[int]:
 
 
 def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
-    """Select the best point per fold on the other folds.
+    """Select the best point for each fold on the other folds, and evaluate the topics of the fold at it.
 
     Args:
         values: Array of shape (points, topics, columns).
@@ -209,8 +218,8 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
         selection_columns: Indices of the selection columns.
 
     Returns:
-        The selected point per fold and each topic's values (topics, columns) at the point of its fold; no points and NaN if
-        there is only one fold.
+        The selected point per fold, and each topic's values (topics, columns) at the point of its fold; an empty list and NaN
+        if there is only one fold.
     """
     if len(set(fold_of.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
@@ -233,15 +242,19 @@ def _enrichment_at(point: LexicalParameters) -> Enrichment | None:
     return None if point.enrichment is None else Enrichment(point.enrichment)
 
 
-def _folds(topics: Sequence[str], files: Mapping[str, set[str]]) -> np.ndarray:
-    if len(files) > 1:
-        return np.array([next(fold for fold, judged in enumerate(files.values()) if topic in judged) for topic in topics])
+def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> np.ndarray:
+    if len(topics_by_file) > 1:
+        return np.array([next(fold for fold, qids in enumerate(topics_by_file) if topic in qids) for topic in topics])
     if warning := few_topics_warning(len(topics)):
         log.warning("%s", warning)
     return assign_folds(len(topics))
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the point with the highest mean of the first of two measures (points, topics, 2); the second breaks ties."""
+    """Return the index of the point with the highest mean over topics.
+
+    Args:
+        values: Array (points, topics, 2) of the selection measure and of the tie breaker.
+    """
     means = nan_mean(values, 1).round(9)
     return int(np.lexsort((np.arange(len(means)), -means[:, 1], -means[:, 0]))[0])

@@ -1,7 +1,7 @@
-"""Tune a system's quality re-ranking: depth and weight.
+"""Tune the depth and the weight of a system's quality re-ranking.
 
 The loss in relevance is measured on the relevance judgments and on Webis-ArgQuality-20, the gain in quality on the latter only.
-Questions that occur in both are in the same fold.
+Topics that ask the same question are in the same fold.
 """
 
 import logging
@@ -53,6 +53,9 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
 
     Returns:
         One row per grid point with means over all topics.
+
+    Raises:
+        UsageError: If the system does not re-rank by quality.
     """
     stage = system.stage
     if not isinstance(stage, QualityRerankingStage):
@@ -75,7 +78,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     metrics = {
         "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
         **cross_validated,
-        IN_SAMPLE: _rounded_means(touche_values[:, best], webis_values[:, best]),
+        IN_SAMPLE: _round_means(touche_values[:, best], webis_values[:, best]),
     }
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
@@ -106,9 +109,9 @@ def _cross_validate(
         points.append(point)
     original = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
     return {
-        ORIGINAL_ORDER: _rounded_means(*original),
-        CROSS_VALIDATED: _rounded_means(*held_out),
-        "gain": _gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
+        ORIGINAL_ORDER: _round_means(*original),
+        CROSS_VALIDATED: _round_means(*held_out),
+        "gain": _compute_gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
         "folds": [_point_settings(point) for point in points],
     }
 
@@ -124,8 +127,8 @@ def _evaluate_touche_topics(
     for point in track(POINTS, "re-ranking", "points"):
         scores = pd.Series(0.0, index=ranking.index)
         for _, rows in ranking.groupby("qid", sort=False):
-            first = rows.index[: point.depth]
-            scores[rows.index] = point.score(rows["score"].to_numpy(), quality[first].to_numpy())
+            candidates = rows.index[: point.depth]
+            scores[rows.index] = point.score(rows["score"].to_numpy(), quality[candidates].to_numpy())
         ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
         run = ordered.assign(rank=ordered.groupby("qid").cumcount() + 1)
         frames.append(evaluate_run(run, qrels)[list(SELECTION_MEASURES)])
@@ -133,7 +136,7 @@ def _evaluate_touche_topics(
 
 
 def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-    """Select the point with the best quality that keeps relevance on both collections."""
+    """Select the point with the best quality among those that lose little relevance on both collections."""
     touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
     relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
     return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
@@ -143,13 +146,13 @@ def _point_settings(point: int) -> dict[str, Any]:
     return dict(zip(PARAMETERS, (POINTS[point].depth, POINTS[point].weight), strict=True))
 
 
-def _rounded_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
+def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
     """Average and round values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES)."""
     means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
 
 
-def _gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
+def _compute_gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
     """Compute the mean gains and their confidence intervals."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):

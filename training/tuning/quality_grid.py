@@ -1,6 +1,6 @@
 """Re-rank by a weighted sum of relevance and quality; select depth and weight on Webis-ArgQuality-20.
 
-Webis-ArgQuality-20 judges relevance and quality of all its texts. Depth and weight are selected by cross-validation.
+All texts of Webis-ArgQuality-20 are judged for relevance and quality. Depth and weight are selected by cross-validation.
 """
 
 import itertools
@@ -17,23 +17,21 @@ from training.fitting.listwise import dense_ranks
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; the weight of relevance is 1
 POINTS = tuple(QualityInterpolation(__version__, depth, weight) for depth, weight in itertools.product(DEPTHS, WEIGHTS))
-RELEVANCE_ONLY, QUALITY_ONLY = (
-    WEIGHTS.index(0.0),
-    len(POINTS),
-)  # indices: first point of weight 0; ranking by quality only, after all points
+RELEVANCE_ONLY = WEIGHTS.index(0.0)  # index of the first point with weight 0
+QUALITY_ONLY = len(POINTS)  # index of the ranking by quality only, after all points
 GAIN_COLUMNS = ("relevance", "score")  # judged relevance, combined quality
 MEASURES = ("nDCG@5 relevance", "nDCG@10 relevance", "nDCG@5 quality", "nDCG@10 quality")
 CONSTRAINT, OBJECTIVE = MEASURES.index("nDCG@5 relevance"), MEASURES.index("nDCG@5 quality")
-MAX_RELEVANCE_LOSS = 0.01  # allowed loss in relevance on the selection topics
+MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for selection
 N_FOLDS = 5
 
 
 def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1, MEASURES).
 
-    Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of lower grades
-    in its topic (0 for non-arguments); the ideal is the best order of the same texts. Relevance is -log(rank), as the rankings
-    have no scores.
+    Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of
+    distinct lower grades in its topic (0 for non-arguments); the ideal ranking is the best order of the same texts. The
+    relevance score is -log(rank), as the rankings have no scores.
 
     Args:
         judged: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
@@ -56,14 +54,19 @@ def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
 
 
 def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
-    """Compute nDCG (orders,) of several orders of a ranking from their gains (orders, documents)."""
+    """Return the nDCG (rankings,) of rankings of the same texts from the gains in rank order (rankings, texts)."""
     discounts = 1 / np.log2(np.arange(2, depth + 2))
     dcg, ideal = (ordered[:, :depth] @ discounts[: gains.shape[1]] for ordered in (gains, -np.sort(-gains, axis=1)))
     return np.asarray(dcg / ideal)
 
 
 def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
-    """Select the point of best mean quality (points,) among those within MAX_RELEVANCE_LOSS of each original mean relevance."""
+    """Return the index of the point with the highest quality among those that lose at most MAX_RELEVANCE_LOSS.
+
+    Args:
+        quality: Mean quality (points,).
+        relevance: Mean relevances (points,), each compared with its value at RELEVANCE_ONLY.
+    """
     is_feasible = np.all([means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0)
     return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
 

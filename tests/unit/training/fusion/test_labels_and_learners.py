@@ -94,7 +94,7 @@ def training_set(features: list[list[float]], labels: list[float], topics: list[
 def test_learners_match_hand_computed_values() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
-    ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).training_set(), 4.0)
+    ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0)
     assert ridge.intercept == pytest.approx(1.0)
     assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
@@ -125,7 +125,7 @@ def test_learners_match_hand_computed_values() -> None:
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None:
-    examples = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).training_set()
+    examples = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).build_training_set()
     scores = LEARNERS[name](examples).score(examples.features)
     np.testing.assert_array_equal(LEARNERS[name](examples).score(examples.features), scores)
     assert len(set(scores.round(9))) > 30
@@ -137,13 +137,13 @@ def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None
 
     halves = JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0))  # fractional grades are not rounded down
     pool = LabelledPool(TABLE, [halves], FitSettings())
-    means = pool.score(LEARNERS[name](pool.training_set()))["score"].groupby(pool.labels).mean()
+    means = pool.score(LEARNERS[name](pool.build_training_set()))["score"].groupby(pool.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
 
 def test_ridge_weights_the_relevant_feature_highest() -> None:
     pool, learner = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
-    weights = learner(pool.training_set())
+    weights = learner(pool.build_training_set())
     assert weights.coefficients["relevance"] > 10 * max(
         abs(weights.coefficients[name]) for name in ("noise 1", "noise 2", "noise 3")
     )
