@@ -1,4 +1,4 @@
-"""Read topics, documents, runs and qrels.
+"""Read topics, documents and runs.
 
 Every reader raises InputError if a file is missing, unreadable or malformed; its docstring names further reasons.
 A generator of records yields an InputError in place of each invalid record: `input_files.strict` raises the first error,

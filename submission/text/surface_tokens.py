@@ -95,11 +95,6 @@ def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[sl
     return slices
 
 
-def normalised_tokens(text: str) -> list[str]:
-    """Return the normalised tokens of a text."""
-    return [normalise_token(text[start:end]) for start, end in find_token_spans(text)]
-
-
 def normalise_token(word: str) -> str:
     """Return a token lower-cased and with digits replaced by 0."""
     return _DIGIT.sub("0", word.lower())

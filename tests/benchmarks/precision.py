@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 from submission.data.dataset import Dataset
-from submission.data.qrels import read_qrels
 from submission.inference.device import choose_precision
 from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
@@ -28,6 +27,7 @@ from submission.storage.artifact_store import ArtifactStore
 from tests.benchmarks.benchmark import Result
 from tests.benchmarks.word_networks import load_candidates
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.qrels import read_qrels
 
 RANKER = "vanilla_bert"
 CPU = torch.device("cpu")

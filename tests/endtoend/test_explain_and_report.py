@@ -14,7 +14,6 @@ import pytest
 
 from submission.__main__ import main as submission
 from submission.data.dataset import Dataset
-from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.storage.atomic_files import sha256_file
@@ -24,6 +23,7 @@ from tests.conftest import copy_with_topics, load_documents
 from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.qrels import read_qrels
 from training.formatting import format_value
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"

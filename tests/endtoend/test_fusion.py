@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main as submission
-from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import CheckpointError
 from submission.fusion.linear import LinearFusion
@@ -27,6 +26,7 @@ from tests.conftest import REAL_DATA, SAMPLE, count_colours, read_files, write_l
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log, MakeExecution
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
+from training.evaluation.qrels import read_qrels
 from training.fusion import evaluation, learned, recipe
 from training.fusion.labels import LabelledPool
 from training.fusion.learners import fit_lambdamart

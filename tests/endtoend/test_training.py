@@ -23,7 +23,6 @@ from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.rankers.knrm import KNRM
 from submission.storage.locks import lock_directory
 from submission.text.normalisation import tokenise_premise
-from submission.text.surface_tokens import normalised_tokens
 from submission.text.tokenisers import WordTokeniser
 from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from tests.conftest import KNRM_RECIPE, REAL_DATA, ROOT, SAMPLE, count_colours, read_files
@@ -179,7 +178,7 @@ def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:
     assert not np.allclose(files["word2vec"][1], files["fasttext"][1], atol=0.01)
     settings = word_vectors.VectorSettings(surface_method="word2vec")
     text = next(iter(pq.ParquetFile(work_dir / "train.pieces.parquet").iter_batches(1)))["premise"][0].as_py()
-    assert next(iter(word_vectors.PremiseTokens(work_dir, settings))) == normalised_tokens(text)
+    assert next(iter(word_vectors.PremiseTokens(work_dir, settings))) == word_vectors.split_surface_tokens(text)
     assert settings.premise_table == "train.pieces.parquet"
 
 

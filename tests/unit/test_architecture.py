@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/data": {
         "submission", "submission/data", "submission/inference", "submission/retrieval", "submission/storage",
-        "submission/systems", "submission/text", "training", "training/data/datasets",
+        "submission/systems", "submission/text", "training", "training/data/datasets", "training/evaluation",
     },
     "submission's commands": {
         "submission", "submission/data", "submission/engine", "submission/inference", "submission/output",
@@ -56,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
         "training/data", "training/evaluation",
     },
     "training/fusion": {
-        "submission", "submission/data", "submission/fusion", "submission/inference", "submission/storage",
+        "submission", "submission/fusion", "submission/inference", "submission/storage",
         "submission/systems", "training", "training/cards", "training/data", "training/evaluation", "training/fitting",
     },
     "training/sbert": {
@@ -64,7 +64,7 @@ ALLOWED: dict[str, set[str]] = {
         "training/data", "training/fitting",
     },
     "training/tuning": {
-        "submission", "submission/data", "submission/fusion", "submission/inference", "submission/retrieval",
+        "submission", "submission/fusion", "submission/inference", "submission/retrieval",
         "submission/storage", "submission/systems", "submission/text", "training", "training/cards", "training/data",
         "training/data/datasets", "training/evaluation", "training/fitting",
     },

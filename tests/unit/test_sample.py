@@ -9,9 +9,9 @@ import pytest
 
 from submission.data.args_me import find_corpus_files
 from submission.data.collection import select_collection
-from submission.data.qrels import read_qrels
 from submission.data.topics import find_topic_files
 from tests.conftest import REAL_DATA, SAMPLE, load_documents, load_topics
+from training.evaluation.qrels import read_qrels
 
 QRELS = SAMPLE.parent / "sample.qrels"
 

@@ -36,11 +36,11 @@ def add_parsers(commands: cli.Commands) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     from submission.data.dataset import Dataset
-    from submission.data.qrels import read_qrels
     from submission.data.runs import read_run
     from training.evaluation import tables
     from training.evaluation.evaluate import evaluate_runs
     from training.evaluation.overlap import compute_overlap
+    from training.evaluation.qrels import read_qrels
 
     docnos = set(Dataset(args.collection).documents["docno"]) if args.collection else None
     qrels_files, run_files = files_by_name(args.qrels, "qrels"), files_by_name(args.runs, "run")

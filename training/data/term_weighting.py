@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.collection import select_collection, validate_collection
 from submission.data.input_files import raise_first
-from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError
 from submission.progress import track
@@ -29,6 +28,7 @@ from submission.text.normalisation import remove_urls
 from submission.text.passages import split_passages
 from training.data.debates import read_topics
 from training.data.work_directory import iter_rows
+from training.evaluation.qrels import read_qrels
 
 log = logging.getLogger(__name__)
 

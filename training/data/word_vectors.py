@@ -21,7 +21,7 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from submission.text.normalisation import tokenise_query
-from submission.text.surface_tokens import normalised_tokens
+from submission.text.surface_tokens import find_token_spans, normalise_token
 from submission.text.vocabulary import Vocabulary
 from training.data.seeds import RandomStream, random_generator
 from training.data.work_directory import read_prepared_manifest
@@ -60,7 +60,7 @@ class PremiseTokens:
     def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
         self._file, self._tokenise = (
             work_dir / settings.premise_table,
-            normalised_tokens if settings.surface_method else str.split,
+            split_surface_tokens if settings.surface_method else str.split,
         )
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -97,7 +97,7 @@ def prepare_vectors(
     if not frequent_words:
         raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work_dir}; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
-    _log_coverage(work_dir, vocabulary, counts, normalised_tokens if settings.surface_method else tokenise_query)
+    _log_coverage(work_dir, vocabulary, counts, split_surface_tokens if settings.surface_method else tokenise_query)
 
     def write(path: Path) -> None:
         vectors = _read_vectors_file(vectors_file, settings.dimensions) if vectors_file else _train_vectors(premises, settings)
@@ -105,6 +105,11 @@ def prepare_vectors(
 
     output.build_files([VECTORS_FILE], write)
     output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
+
+
+def split_surface_tokens(text: str) -> list[str]:
+    """Split a text into normalised surface tokens."""
+    return [normalise_token(text[start:end]) for start, end in find_token_spans(text)]
 
 
 def default_folder(surface_method: VectorMethod | None) -> str:

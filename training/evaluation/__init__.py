@@ -1,1 +1,1 @@
-"""Evaluate runs and predictions: measures, significance tests, overlaps, tables and plots."""
+"""Read qrels and evaluate runs and predictions: measures, significance tests, overlaps, tables and plots."""

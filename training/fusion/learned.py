@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from submission.data.qrels import read_qrels
 from submission.errors import UsageError
 from submission.fusion.linear import LinearFusion
 from submission.storage.atomic_files import create_directory
@@ -23,6 +22,7 @@ from training.evaluation import tables as result_tables
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_ablation
+from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import CONFIDENCE, bootstrap_intervals, compare_with_baseline
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from training.fusion.evaluation import FusionEvaluation

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from submission.data.dataset import Dataset
-from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.data.trec_lines import Order
 from submission.errors import InputError
@@ -34,6 +33,7 @@ from training.evaluation import similarity as run_similarity
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_runs
 from training.evaluation.overlap import check_overlap, compute_overlap
 from training.evaluation.plots import plot_candidate_recall, plot_topic_differences
+from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
 from training.evaluation.tables import JUDGED_MEASURES
 from training.fitting.learning_curve import plot

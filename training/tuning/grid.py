@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from submission import __version__
-from submission.data.qrels import read_qrels
 from submission.errors import InputError, UsageError, abbreviate, suggest
 from submission.rankings import DEFAULT_DEPTH, RankingRow, ranking_rows, rankings_from_rows
 from submission.retrieval.lexical import LexicalParameters, parse_query, search
@@ -28,6 +27,7 @@ from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run,
 from training.evaluation.folds import assign_folds, few_topics_warning
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
+from training.evaluation.qrels import read_qrels
 from training.experiment import Experiment, run_experiment
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.paths import GRIDS

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.data.qrels import read_qrels
 from submission.errors import UsageError
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
@@ -28,6 +27,7 @@ from training.evaluation.evaluate import evaluate_run
 from training.evaluation.folds import split_folds
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
+from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_intervals
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from submission.data.dataset import Dataset
-from submission.data.qrels import read_qrels
 from submission.data.runs import read_run
 from submission.errors import InputError
 from tests.conftest import REAL_DATA, make_argument
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_run, evaluate_runs
 from training.evaluation.measures import TOUCHE_NDCG as TOUCHE
+from training.evaluation.qrels import read_qrels
 
 QRELS = """1 0 a 2
 1 0 b 0

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.data.qrels import read_qrels
 from submission.errors import UsageError
 from submission.fusion.quality import QualityInterpolation
 from submission.rankings import DEFAULT_DEPTH, truncate_rankings
@@ -23,6 +22,7 @@ from tests.unit.training.data.quality_files import write_quality
 from training.data.datasets import webis_argquality
 from training.data.quality import prepare_quality
 from training.evaluation.evaluate import evaluate_run
+from training.evaluation.qrels import read_qrels
 from training.tuning import quality as tuning
 from training.tuning.grid import SELECTION_MEASURES
 from training.tuning.quality import WEBIS_MEASURES, tune_quality
