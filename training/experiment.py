@@ -1,4 +1,4 @@
-"""Run the cells of an experiment in parallel, cache each result and resume after interruption."""
+"""Compute the cells of an experiment in parallel, cache each result, and resume after an interruption."""
 
 import hashlib
 import logging
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 class Experiment(ABC, Generic[Cell, Result]):
-    """A set of independent measurements (cells). With several processes, experiment, cells and results are pickled."""
+    """A set of independent measurements (cells). With several processes, the experiment, cells and results are pickled."""
 
     unit: ClassVar[str]  # unit of `cost`, plural
     result_type: ClassVar[type[Any]]  # numpy array or a type that msgspec can encode
@@ -53,7 +53,7 @@ class Experiment(ABC, Generic[Cell, Result]):
 def run_experiment(
     experiment: Experiment[Cell, Result], cells: Sequence[Cell], cache_dir: Path, processes: int | None = None
 ) -> dict[Cell, Result]:
-    """Compute all cells without a cached result, most expensive groups first.
+    """Return the results of all cells; compute those that are not cached, most expensive groups first.
 
     Errors of `compute` propagate; finished results stay cached.
 
@@ -85,15 +85,15 @@ def run_experiment(
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
     compute = partial(_compute_batch, experiment, cache.directory)
     completed = map_parallel(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
-    with_cost = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completed)
+    weighted_results = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completed)
     if batches:
-        for batch_results in track_weighted(with_cost, sum(costs.values()), experiment.name, experiment.unit):
+        for batch_results in track_weighted(weighted_results, sum(costs.values()), experiment.name, experiment.unit):
             results |= batch_results
     return {cell: results[cell] for cell in cells}
 
 
 def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells: Sequence[Cell]) -> dict[Cell, Result]:
-    """Compute a batch of cells, caching each finished result."""
+    """Compute a batch of cells and cache each result."""
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)

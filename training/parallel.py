@@ -18,19 +18,20 @@ Result = TypeVar("Result")
 
 
 def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_processes: int) -> Iterator[tuple[Task, Result]]:
-    """Yield (task, result) in order of completion; tasks start in order. The number of processes does not change results.
+    """Yield (task, result) in order of completion; tasks start in order. Results do not depend on `n_processes`.
 
-    Each process has one thread. A single process is this one; with several, the function (module-level), tasks and results are
-    pickled. Errors of the function propagate after the running tasks have finished; pending tasks are cancelled.
+    Each process has one thread. If `n_processes` is 1, tasks run in the calling process; otherwise the function (which must be
+    module-level), tasks and results are pickled. Errors of the function propagate after the running tasks have finished;
+    pending tasks are cancelled.
     """
     if n_processes == 1:
-        threads = torch.get_num_threads()
+        n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             for task in tasks:
                 yield task, function(task)
         finally:
-            torch.set_num_threads(threads)
+            torch.set_num_threads(n_threads)
         return
     with ProcessPoolExecutor(n_processes, get_context("spawn"), _initialise_worker) as pool:
         futures = {pool.submit(function, task): task for task in tasks}
@@ -42,7 +43,7 @@ def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_pr
                 future.cancel()
 
 
-def default_processes(device: torch.device) -> int:
+def default_process_count(device: torch.device) -> int:
     """Return the number of usable CPU cores; 1 on a GPU."""
     return cpu_count() if device.type == "cpu" else 1
 

@@ -168,8 +168,8 @@ def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Call
             "targer cannot be trained on pairs",
         ),
         (('init_from = "words"', 'init_from = "speech"'), 4, "speech: checkpoint not found"),
-        (("hidden = 12", "hidden = 13"), 2, "tagging.init_from: 'words' has another vocabulary or other sizes"),
-        (("max_terms = 40", "max_terms = 39"), 2, "other sizes than the recipe; use the same vectors and [network]"),
+        (("hidden = 12", "hidden = 13"), 2, "tagging.init_from: the vocabulary or layer sizes of 'words' differ"),
+        (("max_terms = 40", "max_terms = 39"), 2, "differ from the recipe's; use the same vectors and [network]"),
         (
             ("[tagging]", '[language_model]\nvectors = "word2vec"\n[tagging]'),
             2,

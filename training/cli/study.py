@@ -126,7 +126,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, rows_to_keep
-    from training.parallel import default_processes
+    from training.parallel import default_process_count
     from training.studies.augmented_sbert.study import run_study
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
@@ -136,7 +136,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     previous_rows = rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
         settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
-        processes = args.processes or default_processes(device)
+        processes = args.processes or default_process_count(device)
         results = run_study(args.input_dir, parts, args.repetitions, settings, teacher, student, cache, device, processes)
     write_atomic(output, merge_rows(results, previous_rows, "task", list(SBERT_PARTS), 2))
     columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
@@ -165,7 +165,7 @@ def _argument_quality(args: argparse.Namespace) -> None:
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, rows_to_keep
-    from training.parallel import default_processes
+    from training.parallel import default_process_count
     from training.studies.argument_quality.study import ROW_SETTINGS, row_settings, run_study
     from training.studies.argument_quality.table import format_means
     from training.tasks import load_recipe
@@ -174,7 +174,7 @@ def _argument_quality(args: argparse.Namespace) -> None:
     output = options.result_file(args, "argument_quality.csv")
     previous_rows = rows_to_keep(output, "setting", row_settings(parts))  # read first, to fail before hours of training
     device = choose_device(args.device)
-    processes = args.processes or default_processes(device)
+    processes = args.processes or default_process_count(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:
         table, plot = run_study(parts, args.repetitions, recipe, cache.directory, device, processes)
     write_atomic(output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))

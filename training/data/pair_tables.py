@@ -37,7 +37,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs, with negatives of the least similar conclusions or with hard negatives retrieved by a model."""
+    """Load the training pairs, with negatives from the least similar conclusions or with the hard negatives of a model."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
@@ -49,8 +49,8 @@ def load_training_pairs(
         negatives.append(row["unrelated_docnos"][0])
     if hard_negatives:
         hard_negative_rows = iter_rows(hard_negatives_file(work_dir, hard_negatives), None)
-        negative_of = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
-        negatives = [negative_of[docno] for docno in rows]
+        hard_negative_by_docno = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
+        negatives = [hard_negative_by_docno[docno] for docno in rows]
     negative_rows = np.array([rows[docno] for docno in negatives])
     return TrainingPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), negative_rows)
 

@@ -47,7 +47,7 @@ TABLE_SCHEMA = pa.schema({
 class PairSettings:
     """Options of `prepare pairs`."""
 
-    seed: int = 0  # of the sample, the split and the negatives
+    seed: int = 0  # seed of the sample, the split and the negatives
     sample_size: int = 0  # number of random arguments to use; 0: all
     hard_negatives: Literal["dirichlet"] | None = None  # retrieval model of hard negatives, if any
 
@@ -55,7 +55,7 @@ class PairSettings:
 def reproduce_pairs(
     corpus_dir: Path, work_dir: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables of a stored checkpoint again, with its seed and sample size.
+    """Prepare the tables that a stored checkpoint was trained on again, with its seed and sample size.
 
     Returns:
         SHA-256 by corpus file name.

@@ -15,7 +15,7 @@ from submission.storage.artifact_store import ArtifactStore, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.work_directory import not_found, table_errors
+from training.data.work_directory import not_found_error, table_errors
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +27,19 @@ class DatasetCredit(NamedTuple):
 
     name: str
     publisher: str
-    licence: str  # the stricter one if two are stated
+    licence: str  # the stricter licence if two are stated
 
 
 LIST_DATASETS: dict[str, ModuleType] = {"ukp": ukp_conv_arg_rank, "ibm": ibm_argq}  # one list per file
 DATASETS: dict[str, ModuleType] = {**LIST_DATASETS, "webis": webis_argquality}
-CREDITS = {  # training data sets
+CREDITS = {  # of the data sets for training
     "ukp": DatasetCredit("UKPConvArgRank", "UKP Lab", "CC BY-SA"),
     "ibm": DatasetCredit("IBM-ArgQ 5.3k", "IBM Research", "terms of IBM Research"),
 }
 
 
 def find_datasets(directory: Path) -> list[str]:
-    """Return the names of the data sets in a directory; at least one must exist."""
+    """Return the names of the data sets in a directory; raise InputError if there is none."""
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
@@ -58,10 +58,10 @@ def prepare_quality(directory: Path, datasets: Sequence[str], work_dir: Path, ov
     for name, hashes in inputs.items():
         file, cache_key = table_path(work_dir, name), {"input": hashes, "code": code_fingerprint(__name__)}
         store = ArtifactStore(file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name])
-        store.build_files([file.name], partial(_write, name, directory))
+        store.build_files([file.name], partial(_write_table, name, directory))
 
 
-def _write(name: str, directory: Path, file: Path) -> None:
+def _write_table(name: str, directory: Path, file: Path) -> None:
     if name in LIST_DATASETS:
         files = track(LIST_DATASETS[name].list_files(directory), name, "lists")
         table = pd.concat([LIST_DATASETS[name].read_list(list_file) for list_file in files], ignore_index=True)
@@ -69,8 +69,8 @@ def _write(name: str, directory: Path, file: Path) -> None:
         table = webis_argquality.read_judgments(directory)
     table = table.assign(data=name)
     table[[*COLUMNS, *(column for column in table if column not in COLUMNS)]].to_parquet(file, index=False)
-    lists, debates = table["topic"].nunique(), table["debate"].nunique()
-    log.info("%s: %d texts, %d lists, %d debates", name, len(table), lists, debates)
+    n_lists, n_debates = table["topic"].nunique(), table["debate"].nunique()
+    log.info("%s: %d texts, %d lists, %d debates", name, len(table), n_lists, n_debates)
 
 
 def table_path(work_dir: Path, name: str) -> Path:
@@ -79,7 +79,7 @@ def table_path(work_dir: Path, name: str) -> Path:
 
 
 def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
-    """Load the given columns of a data set's arguments; None: all columns.
+    """Load some columns of a data set's table; all columns if `columns` is None.
 
     The arguments of a topic form one list to rank; a debate has one topic per side.
     """
@@ -93,10 +93,10 @@ def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
     return load_table(work_dir, "webis", columns=None)
 
 
-def source_hashes(work_dir: Path, name: str) -> dict[str, str]:
-    """Return the SHA-256 of a table's source files by name."""
+def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
+    """Load the SHA-256 of a table's source files, by file name."""
     file = table_path(work_dir, name).with_suffix(".json")
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:
-        raise not_found(file, f"quality -i DIR --work-dir {work_dir}") from None
+        raise not_found_error(file, f"quality -i DIR --work-dir {work_dir}") from None

@@ -1,4 +1,4 @@
-"""Split arguments into training and validation by the protocol of Entezari 2020 (3.3, 4.2)."""
+"""Split arguments into a training and a validation set as in Entezari 2020 (sections 3.3, 4.2)."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from submission.errors import InputError
 from training.data.seeds import RandomStream, random_generator
 
 TRAIN, VALIDATION = "train", "validation"
-POSITIVES = 5  # premises per validation query; only conclusions with exactly this many qualify
+POSITIVES = 5  # premises per validation query; only conclusions with exactly this number of premises qualify
 NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}
 CANDIDATES_PER_QUERY = POSITIVES * (1 + NEGATIVES_PER_ARGUMENT[VALIDATION])  # per validation query; positives come first
 MAX_VALIDATION_ARGUMENTS = 4_885
@@ -15,13 +15,13 @@ CUTOFF = 20  # rank cutoff of the metrics
 
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the indices below `total` at random into `count` held-out ones (at least 1) and the rest."""
+    """Split the indices below `total` at random into `count` held-out indices (at least 1) and the remaining indices."""
     indices = random_generator(seed, RandomStream.SPLIT).permutation(total)
     return indices[: max(1, count)], indices[max(1, count) :]
 
 
 def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split arguments by conclusion into training and validation.
+    """Split arguments by conclusion into a training and a validation set.
 
     The validation set consists of the conclusions with exactly POSITIVES premises, or of a random sample of these with
     MAX_VALIDATION_ARGUMENTS premises in all. Both parts are sorted by normalised conclusion, then docno.

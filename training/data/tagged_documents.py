@@ -21,7 +21,7 @@ from training.data.work_directory import table_errors
 log = logging.getLogger(__name__)
 
 SCHEMA = pa.schema({"words": pa.list_(pa.string()), "tags": pa.list_(pa.string())})
-TEST_FRACTION = 0.2  # fraction of the documents
+TEST_FRACTION = 0.2  # held-out fraction of the documents
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> No
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
     store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
-        store.build_files([table_path(work_dir, name).name], partial(_write, directory, name, source))
+        store.build_files([table_path(work_dir, name).name], partial(_write_table, directory, name, source))
 
 
 def table_path(work_dir: Path, name: str) -> Path:
@@ -49,7 +49,7 @@ def table_path(work_dir: Path, name: str) -> Path:
     return work_dir / "tagging" / f"{name}.parquet"
 
 
-def _write(directory: Path, name: str, source: ComponentDataset, file: Path) -> None:
+def _write_table(directory: Path, name: str, source: ComponentDataset, file: Path) -> None:
     documents = read_documents(directory, source)
     columns = [[document.tokens for document in documents], [document.tags for document in documents]]
     pq.write_table(pa.table(columns, schema=SCHEMA), file)

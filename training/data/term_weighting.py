@@ -1,4 +1,4 @@
-"""Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, 3.2)."""
+"""Prepare passages whose words are labelled by stem overlap with a reference (Hollatz 2022, section 3.2)."""
 
 import logging
 import re
@@ -47,7 +47,7 @@ SCHEMA = pa.schema({
     "judged": pa.bool_(),  # argument is judged
     "found": pa.bool_(),  # argument is in the top 50 of a run
 })  # fmt: skip
-# Training samples without and with a relevant word (Hollatz 2022, 3.2), by document set and reference.
+# Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by document set and reference.
 PUBLISHED_SAMPLES = {
     ("all", "topic"): (191_651, 640_107),
     ("all", "conclusion"): (191_328, 640_430),
@@ -61,7 +61,7 @@ PUBLISHED_SAMPLES = {
 }
 
 
-def matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
+def find_matching_words(passage: str, reference: str, stems: TermAnalyser) -> list[str]:
     """Return the sorted, distinct, lower-cased words of a passage that share a stem with the reference."""
     reference_stems = {*chain.from_iterable(stems[word.encode()] for word in WORD.findall(reference.lower()))}
     passage_words = {*WORD.findall(passage.lower())} if reference_stems else set()
@@ -96,7 +96,7 @@ def prepare_passages(
     store = ArtifactStore(passages_dir(work_dir), cache_key, overwrite)
     store.build_files([PASSAGES], partial(_write_passages, files, judged, pooled))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
-    return _empty_statistics(store.directory / PASSAGES, document_sets)
+    return _count_passages(store.directory / PASSAGES, document_sets)
 
 
 def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
@@ -129,12 +129,12 @@ def _split_argument(argument: Any, topics: dict[str, str], stems: TermAnalyser) 
             "number": index,
             "discussion": (topic or argument.conclusion).lower(),
             "passage": passage,
-            "topic": matching_words(passage, topic, stems),
-            "conclusion": matching_words(passage, argument.conclusion, stems),
+            "topic": find_matching_words(passage, topic, stems),
+            "conclusion": find_matching_words(passage, argument.conclusion, stems),
         }
 
 
-def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
+def _count_passages(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count the passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
     empty: Counter[tuple[str, str]] = Counter()
@@ -142,7 +142,7 @@ def _empty_statistics(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     for row in iter_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
-        empty.update(variant for variant in variants if variant[0] in row_sets and not reference_words(row, variant[1]))
+        empty.update(variant for variant in variants if variant[0] in row_sets and not get_relevant_words(row, variant[1]))
     return pd.DataFrame(
         {
             "documents": name,
@@ -160,8 +160,8 @@ def passages_dir(work_dir: Path) -> Path:
     return work_dir / "passages"
 
 
-def check_prepared(work_dir: Path, documents: str) -> Manifest:
-    """Return the manifest of the passages; raise InputError if they lack what a document set needs."""
+def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
+    """Read the manifest of the passages; raise InputError if it lacks the qrels or runs that a document set excludes."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise InputError(
@@ -180,10 +180,10 @@ def check_prepared(work_dir: Path, documents: str) -> Manifest:
 
 
 def iter_passages(work_dir: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
-    """Yield the passages of a document set with their relevant `words`."""
+    """Yield the rows of a document set's passages, with the relevant words of each as `words`."""
     for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, "passages"):
         if is_in_document_set(row, documents):
-            yield row | {"words": reference_words(row, reference)}
+            yield row | {"words": get_relevant_words(row, reference)}
 
 
 def is_in_document_set(row: dict[str, Any], documents: str) -> bool:
@@ -191,6 +191,6 @@ def is_in_document_set(row: dict[str, Any], documents: str) -> bool:
     return documents == "all" or not (row["judged"] or (documents == "unpooled" and row["found"]))
 
 
-def reference_words(row: dict[str, Any], reference: str) -> set[str]:
-    """Return a passage's words that match a reference."""
+def get_relevant_words(row: dict[str, Any], reference: str) -> set[str]:
+    """Return the words of a passage that match a reference."""
     return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -50,7 +50,7 @@ class VectorSettings:
 
     @property
     def premise_table(self) -> str:
-        """The file name of the table of premises."""
+        """File name of the table that contains the premises."""
         return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
 
 
@@ -72,7 +72,7 @@ class PremiseTokens:
 def prepare_vectors(
     work_dir: Path, output_dir: Path, settings: VectorSettings, vectors_file: Path | None, overwrite: bool = False
 ) -> None:
-    """Write vocabulary.txt and vectors.safetensors (`vectors`, terms × dimensions, float32).
+    """Write vocabulary.txt and vectors.safetensors with one tensor, `vectors` (terms, dimensions) float32.
 
     The vocabulary holds the words that occur at least `minimum_frequency` times, most frequent first. Vectors are trained, or
     read from `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing from it get random vectors
@@ -101,7 +101,7 @@ def prepare_vectors(
 
     def write(path: Path) -> None:
         vectors = _read_vectors_file(vectors_file, settings.dimensions) if vectors_file else _train_vectors(premises, settings)
-        path.write_bytes(safetensors.numpy.save({"vectors": _vector_table(vocabulary, vectors, settings)}))
+        path.write_bytes(safetensors.numpy.save({"vectors": _build_vector_table(vocabulary, vectors, settings)}))
 
     output.build_files([VECTORS_FILE], write)
     output.load_or_build(VOCABULARY_FILE, vocabulary.to_text().encode)
@@ -113,7 +113,7 @@ def split_surface_tokens(text: str) -> list[str]:
 
 
 def default_folder(surface_method: VectorMethod | None) -> str:
-    """Return the default name of the folder with the vectors in a working directory."""
+    """Return the default name of the folder for the vectors in a working directory."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
@@ -165,14 +165,16 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
         has_no_header = not binary and len(header) != 2  # GloVe text files have no header
         vectors = KeyedVectors.load_word2vec_format(str(vectors_file), binary=binary, no_header=has_no_header)
     except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
-        raise InputError(f"{vectors_file}: not a word2vec or GloVe file ({error}); name binary word2vec files *.bin") from None
+        raise InputError(
+            f"{vectors_file}: not a word2vec or GloVe file ({error}); rename a binary word2vec file to *.bin"
+        ) from None
     size = vectors.vector_size
     if size != dimensions:
         raise InputError(f"{vectors_file}: vectors have {size} dimensions, expected {dimensions}; pass --dimensions {size}")
     return vectors
 
 
-def _vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
+def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings: VectorSettings) -> np.ndarray:
     is_known = [term in vectors.key_to_index for term in vocabulary.terms]
     known_vectors = vectors.vectors[[vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]]
     if not len(known_vectors):

@@ -20,16 +20,16 @@ from submission.storage.locks import lock_directory
 def lock_work_directory(directory: Path) -> Iterator[None]:
     """Lock a working directory for this process."""
     if not directory.is_dir():
-        raise _not_prepared(directory)
+        raise _not_prepared_error(directory)
     with lock_directory(directory):
         yield
 
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Lock one run of a working directory; other runs may use the same tables."""
+    """Lock one training run in a working directory; other training runs may use its tables at the same time."""
     if not directory.is_dir():
-        raise _not_prepared(directory)
+        raise _not_prepared_error(directory)
     run_dir = directory / "fit" / run_name
     create_directory(run_dir)
     with lock_directory(directory, shared=True), lock_directory(run_dir):
@@ -40,11 +40,11 @@ def read_prepared_manifest(directory: Path) -> Manifest:
     """Read the manifest of prepared tables or vectors."""
     manifest = read_manifest(directory / MANIFEST)
     if not manifest.files:
-        raise _not_prepared(directory)
+        raise _not_prepared_error(directory)
     return manifest
 
 
-def not_found(path: Path, kind: str) -> InputError:
+def not_found_error(path: Path, kind: str) -> InputError:
     """Return the error for a missing file that `prepare KIND` writes."""
     return InputError(f"{path}: not found; run `python -m training prepare {kind}`")
 
@@ -55,7 +55,7 @@ def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise not_found(path, f"{kind} {flags}".strip()) from None
+        raise not_found_error(path, f"{kind} {flags}".strip()) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: damaged ({error}); delete it and run `python -m training prepare {kind}` again") from None
 
@@ -77,6 +77,6 @@ def json_hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _not_prepared(directory: Path) -> InputError:
+def _not_prepared_error(directory: Path) -> InputError:
     command = f"`python -m training prepare pairs -i INPUT --work-dir {directory}`"
     return InputError(f"{directory}: not a working directory; run {command}")

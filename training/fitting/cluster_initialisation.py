@@ -25,13 +25,13 @@ class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
-    """Set a network's filters to centroids of word vectors; return word vectors transformed to match them.
+    """Set an SNRM's filters to centroids of word vectors; return the word vectors (V, E) float32, transformed to match.
 
-    A word w at the window's centre then activates the term of centroid c with r(w) · max(0, cos(w, c) - threshold), for any
-    neighbours. As the network has no bias, all returned vectors share a component in the mean direction, for which a
-    filter's weight is minus the threshold. The rarity r is ln(1 + frequency rank), relative to that of the rarest word and
-    raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from spherical k-means (Dhillon and
-    Modha 2001), weighted by rarity.
+    A word w at the window's centre then activates the term of centroid c with r(w) · max(0, cos(w, c) - threshold),
+    regardless of the neighbouring words. As the network has no bias, all returned vectors share a component in the mean
+    direction, for which a filter's weight is minus the threshold. The rarity r is ln(1 + frequency rank), relative to that of
+    the rarest word and raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from spherical
+    k-means (Dhillon and Modha 2001), weighted by rarity.
 
     Args:
         ranker: SNRM without hidden layers.
@@ -71,8 +71,8 @@ def _spherical_k_means(
         nearest = (unit_vectors @ centroids.T).argmax(1)
         membership = csr_matrix((weights, (nearest, np.arange(word_count))), (cluster_count, word_count))
         sums = membership @ unit_vectors
-        empty = np.linalg.norm(sums, axis=1) < EPSILON
-        sums[empty] = unit_vectors[rng.choice(word_count, int(empty.sum()), replace=False, p=probabilities)]
+        is_empty = np.linalg.norm(sums, axis=1) < EPSILON
+        sums[is_empty] = unit_vectors[rng.choice(word_count, int(is_empty.sum()), replace=False, p=probabilities)]
         centroids = _normalise_rows(sums)
     return centroids
 

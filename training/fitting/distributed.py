@@ -82,8 +82,8 @@ class DistributedProcesses(ProcessGroup):
     def close(self) -> None:
         """Leave the process group.
 
-        The last reduction must outlive it: the destructor of the group joins its threads while holding the GIL, and a thread
-        that releases the last tensor waits for the GIL.
+        The last reduction must outlive the group, whose destructor joins its threads while holding the GIL: a thread that
+        releases the last tensor waits for the GIL.
         """
         self._ddp = None
         distributed.destroy_process_group()
@@ -102,14 +102,14 @@ class _LossModule(nn.Module):
 
 
 def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:
-    sparse = any(isinstance(layer, nn.Embedding) and layer.sparse for layer in module.modules())
-    group = distributed.new_group(backend="gloo") if sparse else None  # NCCL does not support sparse gradients
+    has_sparse_gradients = any(isinstance(layer, nn.Embedding) and layer.sparse for layer in module.modules())
+    group = distributed.new_group(backend="gloo") if has_sparse_gradients else None  # NCCL does not support sparse gradients
     return DistributedDataParallel(module, process_group=group, forward_sync_buffers=False)
 
 
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
-    """Join torchrun's process group, with one GPU per process, or yield a single process without torchrun.
+    """Join torchrun's process group, with one GPU per process; without torchrun, yield a single process.
 
     Raise UsageError if there are more processes than GPUs.
     """

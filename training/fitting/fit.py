@@ -27,7 +27,7 @@ from training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, 
 log = logging.getLogger(__name__)
 
 BEST_DIR = "best"  # subdirectory with the best (or last) network so far
-Metrics = dict[str, dict[str, float]]  # metrics by baseline
+BaselineMetrics = dict[str, dict[str, float]]  # metrics by baseline
 
 
 def fit(
@@ -42,7 +42,7 @@ def fit(
 ) -> None:
     """Train a network from a recipe; write its checkpoint, log and learning curve.
 
-    A stopped run resumes after its last validation, with the same bytes as without interruption.
+    A stopped run resumes after its last validation; its checkpoint has the same bytes as without interruption.
 
     Args:
         name: Name of the recipe; `work`/fit/`name` holds the run's state, log, learning curve and best network.
@@ -51,7 +51,7 @@ def fit(
         vectors: Directory of the word vectors.
         checkpoint_dir: Checkpoint directory, written at the end.
         device: Device to train on.
-        restart: Discard the state of an earlier run of this name.
+        restart: Whether to discard the state of an earlier run with this name.
         processes: Training processes; rank 0 validates and writes.
 
     Raises:
@@ -108,14 +108,16 @@ class _Run:
         checkpoint_format, tokeniser = self.trainee.checkpoint_format, self.trainee.tokeniser
         save_network(directory, checkpoint_format, network, tokeniser, metrics, self.provenance, card, self.trainee.pretrained)
 
-    def measure_baselines(self) -> Metrics:
+    def measure_baselines(self) -> BaselineMetrics:
         """Measure the baselines of the task and log them."""
         baselines = self.task.measure_baselines()
         for name, metrics in baselines.items():
             log.info("Baseline %s: %s", name, _format_metrics(metrics))
         return baselines
 
-    def finish(self, network: Network, step: int, epoch: float, baselines: Metrics, log_rows: list[dict[str, float]]) -> None:
+    def finish(
+        self, network: Network, step: int, epoch: float, baselines: BaselineMetrics, log_rows: list[dict[str, float]]
+    ) -> None:
         """Validate the selected network and write the final checkpoint, with baselines and log rows in its metrics."""
         curve, task = self.recipe.task.curve, self.task
         metrics = task.validate_final(network, step)
@@ -152,7 +154,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         metrics = _format_metrics({key: value for key, value in row.items() if key not in ("step", "epoch", "loss")})
         suffix = " (best)" if is_selected and not curve.keep_last else ""
         log.info("Epoch %.2f: loss %.4f, %s%s", row["epoch"], row["loss"], metrics, suffix)
-        if is_selected:  # saving rounds the copy's weights; training continues with unrounded ones
+        if is_selected:  # saving rounds the copy's weights; training continues with unrounded weights
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:

@@ -46,7 +46,7 @@ class TextNetworkSpec(TaskSpec, frozen=True):
     """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
     def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
-        """Build a BERT network or a word network."""
+        """Build a BERT network from a pretrained encoder, or any other network from word vectors."""
         if issubclass(recipe.network_class, BERTNetwork):
             return _bert_network(recipe, checkpoints)
         return _word_network(recipe, vectors)
@@ -68,7 +68,7 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
     assert isinstance(ranker, Ranker)
     if recipe.clusters:
         word_table = initialise_from_clusters(ranker, word_table, recipe.clusters, recipe.seed)
-    elif isinstance(ranker, LatentRanker):  # unit vectors, as in the authors' code
+    elif isinstance(ranker, LatentRanker):  # unit vectors, as in the original code of SNRM
         word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
     copy_word_vectors(ranker, word_table)
@@ -81,15 +81,15 @@ def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.n
     Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words, or vice versa.
     """
     vocabulary, word_table = word_vectors.load_vectors(vectors)
-    record = read_prepared_manifest(vectors).inputs
-    stored_method, expected_method = record.get("surface_method"), recipe.task.surface_vectors
+    inputs = read_prepared_manifest(vectors).inputs
+    stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vectors
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
         raise UsageError(f"{vectors}: vectors of {units[0]}; the recipe needs those of {units[1]}; run `prepare vectors{flag}")
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
-    return vocabulary, word_table, {"vectors": {**record, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}
+    return vocabulary, word_table, {"vectors": {**inputs, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:

@@ -29,7 +29,7 @@ TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.
 
 
 class LanguageModel(TARGER):
-    """A tagger's layers with one projection per direction, compared with output embeddings of all words."""
+    """Layers of a tagger, with a projection per direction that is compared with output embeddings of all words."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -94,8 +94,8 @@ class _ProbeRow(msgspec.Struct):
         """Raise CheckpointError if the recomputed log-likelihoods differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
-        new, old = (torch.tensor(row.likelihoods) for row in (recomputed, self))
-        if new.shape != old.shape or not torch.allclose(new, old, rtol=TOLERANCE, atol=TOLERANCE):
+        actual, expected = (torch.tensor(row.likelihoods) for row in (recomputed, self))
+        if actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
                 f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected "
                 f"{self.likelihoods}: the text processing or the network has changed; retrain the network"

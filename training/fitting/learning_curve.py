@@ -32,9 +32,9 @@ class LearningCurve:
 def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> bytes:
     """Plot the rows of a training log as PNG."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
-    panels = 3 if colours else 2
-    figure = new_figure(7, 3 * panels)
-    loss_axes, metric_axes, *sparsity_axes = figure.subplots(panels, 1, sharex=True)
+    n_panels = 3 if colours else 2
+    figure = new_figure(7, 3 * n_panels)
+    loss_axes, metric_axes, *sparsity_axes = figure.subplots(n_panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     loss_axes.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
     loss_axes.set(title=title, ylabel=curve.loss_label)

@@ -125,10 +125,12 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
     return build_lists(table, size, rank_labels)
 
 
-def build_lists(table: pd.DataFrame, size: int, label_fn: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> TrainingLists:
+def build_lists(
+    table: pd.DataFrame, size: int, compute_labels: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> TrainingLists:
     """Split all topics of a table `data topic score` into lists of at most `size` items.
 
-    `label_fn` maps a topic's scores and the item numbers of a list to labels.
+    `compute_labels` maps a topic's scores and the item numbers of a list to labels.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []
@@ -136,6 +138,6 @@ def build_lists(table: pd.DataFrame, size: int, label_fn: Callable[[np.ndarray, 
     for topic_rows in group_rows_by_topic(table):
         for list_items in stratify(scores[topic_rows], size):
             rows.append(torch.from_numpy(topic_rows[list_items]))
-            labels.append(torch.from_numpy(label_fn(scores[topic_rows], list_items)).float())
+            labels.append(torch.from_numpy(compute_labels(scores[topic_rows], list_items)).float())
     padded = (pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy() for lists in (rows, labels))
     return TrainingLists(*padded)

@@ -36,7 +36,7 @@ class ListwiseLoss:
         return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def weight_count(self, labels: Tensor) -> Tensor:
-        """Count the non-zero weights of a batch, at least 1."""
+        """Return the number of non-zero weights of a batch, at least 1."""
         return self.weights(labels).count_nonzero().clamp(min=1)
 
 

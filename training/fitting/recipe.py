@@ -87,7 +87,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     curve: ClassVar[LearningCurve]
     is_trained_externally: ClassVar[bool] = False  # `load_weights` provides the weights; `fit` trains nothing
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
-    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # training settings to reject
+    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to reject
 
     @property
     def surface_vectors(self) -> VectorMethod | None:

@@ -89,12 +89,11 @@ class TrainableNetwork(Generic[NetworkT, TokeniserT]):
 
 
 class LazyAdam(torch.optim.Adam):
-    """Adam that updates only the rows with a gradient where gradients are sparse (`nn.Embedding(sparse=True)`).
+    """Adam that updates only the rows with a gradient if gradients are sparse (`nn.Embedding(sparse=True)`).
 
     Rows with a gradient are updated as by Adam, with the global step count. Other rows and their moments stay unchanged,
-    whereas Adam would decay the moments and keep updating the rows. Parameters with dense
-    gradients are updated as by torch's Adam.
-    torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
+    whereas Adam would decay the moments and keep updating the rows. Parameters with dense gradients are updated as by torch's
+    Adam. torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
     1e-8 / 0.03, too large for a word's gradient.
     """
 

@@ -29,7 +29,7 @@ STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batches, learning rates and validation steps, which depend on recipe and example count only."""
+    """Batches, learning rates and validation steps, which depend only on the recipe and the number of examples."""
 
     recipe: Recipe
     example_count: int
@@ -72,7 +72,7 @@ def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
 
 @dataclass
 class TrainingState:
-    """Progress of a run, saved with weights, optimiser and random states."""
+    """Progress of a training run, saved with weights, optimiser and random states."""
 
     fingerprint: str  # hash of everything the run depends on
     step: int = 0

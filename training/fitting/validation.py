@@ -102,7 +102,7 @@ def full_collection_metrics(
     training_premises: PaddedTexts,
     device: torch.device,
 ) -> dict[str, float]:
-    """Measure recall@100 and nDCG@10 against all premises, in percent, averaged over queries.
+    """Measure recall@100 and nDCG@10 of retrieval from all premises, in percent, averaged over queries.
 
     The ranker retrieves the validation and training premises whose dot product with the query is positive. A query's 5
     positives are relevant; among premises with equal scores, they rank last.

@@ -1,4 +1,4 @@
-"""Build, score and serialise teachers (cross-encoders) and students (bi-encoders)."""
+"""Build teachers (cross-encoders) and students (bi-encoders), score pairs with them, and serialise their weights."""
 
 import logging
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class TrainingConfig:
     epochs: int = 1
     warmup_ratio: float = 0.1  # fraction of all steps
     frozen_blocks: int = 3  # number of frozen lowest blocks (embeddings are frozen too); -1: train everything
-    attention_dropout: bool = True  # False: training is 1.4 times as fast on long texts, slower on short ones
+    attention_dropout: bool = True  # False: training is 1.4 times as fast on long texts, slower on short texts
     bfloat16: bool = True  # autocast for training and labelling; weights, optimiser and evaluation use float32
 
 
@@ -101,7 +101,7 @@ def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
 
 
 def serialise_trainable_state(model: Network) -> bytes:
-    """Serialise the trainable weights."""
+    """Serialise the trainable weights of a network in safetensors format."""
     return bytes(save({name: value.detach().contiguous() for name, value in model.named_parameters() if value.requires_grad}))
 
 

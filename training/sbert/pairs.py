@@ -1,6 +1,6 @@
 """Build gold and unlabelled conclusion-premise pairs from args.me.
 
-As for the ranker, conclusions are truncated to the query length in word pieces, and URLs are removed from premises.
+As in the ranker's input, URLs are removed, and conclusions are truncated to the query length in word pieces.
 """
 
 from pathlib import Path
@@ -51,6 +51,6 @@ def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: in
     return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
 
 
-def subsample(pairs: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Subsample at most `n` pairs uniformly, keeping their order."""
-    return pairs[np.sort(rng.permutation(len(pairs))[:n])]
+def subsample(items: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Sample at most `n` items uniformly without replacement, in their original order."""
+    return items[np.sort(rng.permutation(len(items))[:n])]

@@ -1,4 +1,4 @@
-"""Train and compare Augmented SBERT students (Thakur et al. 2021) on gold, silver or gold+silver pairs of args.me."""
+"""Train and compare Augmented SBERT students (Thakur et al. 2021) on gold pairs, silver pairs or both from args.me."""
 
 import logging
 import time
@@ -62,12 +62,12 @@ VARIANTS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVE
 
 
 class Result(msgspec.Struct):
-    """The results of a network."""
+    """Validation results of a network."""
 
     n_pairs: int  # training pairs
     map_at_20: float  # MAP@20 (percent) over the candidates of each validation conclusion
     retrieval: dict[str, float]  # retrieval metrics over all premises; empty for a cross-encoder
-    seconds: float
+    seconds: float  # time of training and evaluation
 
 
 class StudentExperiment(Experiment[Variant, Result]):
@@ -90,52 +90,52 @@ class StudentExperiment(Experiment[Variant, Result]):
         self._cache_key = json_hash([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
         self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
-    def cache_key(self, network: Variant) -> object:
+    def cache_key(self, variant: Variant) -> object:
         """Return the cache key of a network."""
-        return self._cache_key, network
+        return self._cache_key, variant
 
-    def compute(self, network: Variant) -> Result:
+    def compute(self, variant: Variant) -> Result:
         """Train and evaluate a network."""
         start = time.monotonic()
-        training = self._training_config(network)
-        model = self.load_or_train(network)
-        n_pairs = len(self._training_run(network).pairs) if network.loss else 0
+        training = self._training_config(variant)
+        model = self.load_or_train(variant)
+        n_pairs = len(self._training_run(variant).pairs) if variant.loss else 0
         retrieval: dict[str, float] = {}
         if isinstance(model, SentenceTransformer):
             retrieval = self._validator.retrieval_metrics(model, training.bfloat16)
         map_at_20 = self._validator.map_at_20(model, training.bfloat16)
         measures = {"MAP@20": map_at_20, **retrieval}
-        log.info("%s: %s", _file_stem(network), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
+        log.info("%s: %s", _file_stem(variant), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
         return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
-    def load_or_train(self, network: Variant) -> Network:
+    def load_or_train(self, variant: Variant) -> Network:
         """Load a network, or train it if its weights are not cached."""
-        encoder, training = self._initial_encoder(network), self._training_config(network)
+        encoder, training = self._initial_encoder(variant), self._training_config(variant)
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
         def train() -> bytes:
-            run = self._training_run(network)
+            run = self._training_run(variant)
             return networks.serialise_trainable_state(run.train(self._recipe.seed, self._cache.directory / "scratch"))
 
-        if network.loss and (network != TEACHER or self._settings.train_teacher):
-            networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(network)}.safetensors", train))
+        if variant.loss and (variant != TEACHER or self._settings.train_teacher):
+            networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(variant)}.safetensors", train))
         return model
 
-    def _training_run(self, network: Variant) -> TrainingRun:
-        pairs = [self.gold] if network.pairs in (GOLD, BOTH) else []
-        pairs += [self.silver] if network.pairs in (SILVER, BOTH) else []
-        encoder, training = self._initial_encoder(network), self._training_config(network)
+    def _training_run(self, variant: Variant) -> TrainingRun:
+        pairs = [self.gold] if variant.pairs in (GOLD, BOTH) else []
+        pairs += [self.silver] if variant.pairs in (SILVER, BOTH) else []
+        encoder, training = self._initial_encoder(variant), self._training_config(variant)
         return TrainingRun(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
 
-    def _initial_encoder(self, network: Variant) -> Path:
-        return self._teacher.folder if network == TEACHER else self._encoder
+    def _initial_encoder(self, variant: Variant) -> Path:
+        return self._teacher.folder if variant == TEACHER else self._encoder
 
-    def _training_config(self, network: Variant) -> TrainingConfig:
+    def _training_config(self, variant: Variant) -> TrainingConfig:
         """Return the training settings; attention dropout is disabled, as this is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
-        is_teacher = network == TEACHER
+        is_teacher = variant == TEACHER
         return TrainingConfig(
-            network.loss or "cosine",
+            variant.loss or "cosine",
             TEACHER_LEARNING_RATE if is_teacher else encoder.learning_rate,
             max_length=lengths.premise + (lengths.query + 3 if is_teacher else 2),  # with [CLS] and [SEP]
             batch_size=training.batch_size,
@@ -175,10 +175,10 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: PairSettings, device
     results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), VARIANTS, work_dir)
     return pd.DataFrame(
         {
-            "loss": network.loss or "", "training_pairs": network.pairs, "n_pairs": result.n_pairs,
+            "loss": variant.loss or "", "training_pairs": variant.pairs, "n_pairs": result.n_pairs,
             "MAP@20": result.map_at_20, **result.retrieval, "seconds": result.seconds,
         }
-        for network, result in results.items()
+        for variant, result in results.items()
     )  # fmt: skip
 
 
@@ -193,5 +193,5 @@ def load_student_weights(
     ranker.load_state_dict(state)
 
 
-def _file_stem(network: Variant) -> str:
-    return f"{network.loss}-{network.pairs.replace(' ', '-')}" if network.loss else "untrained"
+def _file_stem(variant: Variant) -> str:
+    return f"{variant.loss}-{variant.pairs.replace(' ', '-')}" if variant.loss else "untrained"

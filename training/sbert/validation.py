@@ -39,7 +39,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; with `bfloat16`, texts are encoded in it."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; premises are encoded in bfloat16 if set."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)

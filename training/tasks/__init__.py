@@ -1,4 +1,4 @@
-"""Training tasks, one module per task, named like the task's table in a recipe."""
+"""Load recipes and find their training tasks; each task is a module with the name of its table in a recipe."""
 
 import tomllib
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ def task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Return the spec class of a recipe's task, given the recipe's keys; raise ValueError if there are several task tables."""
+    """Return the spec class of the task table among a recipe's keys; raise ValueError if there are several task tables."""
     tables = [name for name in task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")

@@ -1,4 +1,4 @@
-"""Validate an Augmented SBERT student, trained in training/sbert."""
+"""Load and validate an Augmented SBERT student, which training/sbert trains."""
 
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -27,7 +27,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
-        """Load the validation queries."""
+        """Load the pairs, of which only the validation queries are used."""
         return PairwiseTask.load(recipe, trainee, work, device)
 
     def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:

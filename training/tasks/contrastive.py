@@ -1,6 +1,6 @@
 """Train with in-batch negatives and weak labels from query likelihood.
 
-In-batch negatives: Karpukhin et al. 2020 (DPR, 3.2). Weak labels: Zamani et al. 2018 (3.2). nDCG@10 of
+In-batch negatives: Karpukhin et al. 2020 (DPR, section 3.2). Weak labels: Zamani et al. 2018 (section 3.2). nDCG@10 of
 retrieval over all premises selects the checkpoint.
 """
 
@@ -45,7 +45,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
 
 
 class ContrastiveTask(PairwiseTask):
-    """Training pairs, whose negatives are the other premises of the micro-batch, and validation queries."""
+    """Training pairs, whose negatives are premises of other conclusions in the micro-batch, and validation queries."""
 
     metrics_description = "Percent, on queries with 5 positives and 100 negatives; full collection: all premises of the corpus."
 
@@ -72,7 +72,7 @@ class ContrastiveTask(PairwiseTask):
         """Return the micro-batch's contribution to the batch loss; other micro-batches provide no negatives."""
         assert isinstance(ranker, LatentRanker)
         lengths = self._pairs.premises.lengths.numpy()[micro_batch]
-        micro_batch = micro_batch[np.argsort(lengths, kind="stable")]  # neighbours are encoded together
+        micro_batch = micro_batch[np.argsort(lengths, kind="stable")]  # texts of similar length are encoded together
         query = ranker.encode_batch(*self._pairs.queries.batch(micro_batch, self._device))
         premise = ranker.encode_batch(*self._pairs.premises.batch(micro_batch, self._device))
         scores = query @ premise.t() / self._settings.temperature  # (B, B), rows are queries
@@ -86,7 +86,7 @@ class ContrastiveTask(PairwiseTask):
         return (loss + self._training.l1_weight * l1_norm(query, premise)) * (len(micro_batch) / len(batch))
 
     def query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
-        """Return the log-likelihoods (B, B) of conclusions (rows) as queries to premises, up to a constant per row.
+        """Return the query log-likelihoods (B, B) of conclusions (rows) for premises (columns), up to a constant per row.
 
         They are sums of ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty
         2004). Texts are truncated as for the network.
@@ -94,8 +94,8 @@ class ContrastiveTask(PairwiseTask):
         premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
         mu = self._settings.mu
         term_scores = np.log1p(premise_counts.data / (mu * self._collection_probabilities[premise_counts.col]))
-        weighted = csr_array((term_scores, (premise_counts.row, premise_counts.col)), premise_counts.shape)
-        matches = (query_counts @ weighted.T).todense()
+        score_matrix = csr_array((term_scores, (premise_counts.row, premise_counts.col)), premise_counts.shape)
+        matches = (query_counts @ score_matrix.T).todense()
         length_terms = np.log(mu / (self._premise_lengths[micro_batch] + mu))
         return np.asarray(matches + np.outer(query_counts.sum(1), length_terms))
 

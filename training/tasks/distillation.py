@@ -1,4 +1,4 @@
-"""Distil another system's scores, list by list; Spearman's correlation on held-out titles selects the checkpoint."""
+"""Distil a teacher's scores listwise; Spearman's correlation on held-out titles selects the checkpoint."""
 
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -23,15 +23,16 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     """Settings of distillation; batch sizes count lists."""
 
     curve: ClassVar = LISTWISE_CURVE
-    loss: Literal["mse", "margin_mse"] = "margin_mse"  # error of scores, or of score differences (MarginMSE)
+    loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> ListwiseTask:
         """Load the teacher's scores and split the titles."""
-        table, record = load_table(work)
+        table, manifest = load_table(work)
         titles = table["topic"].unique()
         if len(titles) < 2:
-            raise InputError(f"{table_path(work)}: {pluralise(len(titles), 'title')}; at least 2 are needed to hold one out")
+            cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
+            raise InputError(f"{table_path(work)}: {cause}; run `prepare distillation` on a corpus with more debates")
         indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
         is_held_out = table["topic"].isin(titles[indices])
         train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
@@ -39,7 +40,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         loss = MARGIN_MSE if self.loss == "margin_mse" else LOSSES["mse"]
         task = DistillationTask(train, lists, loss, validation, trainee.tokeniser, device)
         task.data_description = f"args.me arguments (Webis, CC BY 4.0), scored by {table['data'].iloc[0]} for debate titles"
-        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
+        task.training_data, task.file_hashes = manifest.inputs, {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
     def check_prepared(self, work: Path) -> None:

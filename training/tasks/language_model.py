@@ -26,7 +26,7 @@ from training.fitting.validation import evaluation_mode
 
 HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
 MAX_VALIDATION_PREMISES = 150
-VALIDATION_BATCH_SIZE = 8  # passages per validation batch: each word is compared with the whole vocabulary
+VALIDATION_BATCH_SIZE = 8  # passages per batch; small, as each word is compared with the whole vocabulary
 
 
 class LanguageModelSpec(TaskSpec, frozen=True):
@@ -62,7 +62,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
         """Load the premises and split them into passages."""
-        record, table = read_prepared_manifest(work), VectorSettings(surface_method=self.vectors).premise_table
+        manifest, table = read_prepared_manifest(work), VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)
@@ -74,7 +74,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
                 break
         task = LanguageModelTask(training[: self.max_passages], validation, self, trainee.network.get_vocabulary_size())
         task.data_description = "args.me arguments (Webis, CC BY 4.0), unlabelled"
-        task.training_data, task.file_hashes = record.inputs, {table: record.files[table].xxh3}
+        task.training_data, task.file_hashes = manifest.inputs, {table: manifest.files[table].xxh3}
         return task
 
 

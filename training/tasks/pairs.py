@@ -46,7 +46,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = LearningCurve(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
-    hard_negatives: HardNegatives | None = None  # retrieval model that provides the negatives; None: the least similar premises
+    hard_negatives: HardNegatives | None = None  # retrieval model of the negatives; None: least similar conclusions
 
     def to_provenance(self) -> dict[str, Any]:
         """Return the task's part of the provenance; empty for the default settings, which need no task table."""
@@ -118,7 +118,7 @@ class PairwiseTask(Task[Ranker]):
         return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure BM25 over the premises and, for BERT networks, the cosine of the encoder before fine-tuning."""
+        """Measure BM25 over the premises and, for BERT networks, cosines of the encoder's vectors before fine-tuning."""
         scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
         if self._pretrained:
             scorers[COSINE] = encoder_cosine_scorer(self._pretrained, self._device)
@@ -155,10 +155,11 @@ def pairwise_loss(
         raise UsageError(f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe")
     if not isinstance(ranker, SiameseRanker):
         return hinge_loss(ranker(*query, *positive), ranker(*query, *negative), margin)
-    q = ranker.encode_batch(*query)
-    d1, d2 = ranker.encode_batch(*map(_concat_padded, positive, negative)).chunk(2)
-    loss = hinge_loss(ranker.score_vectors(q, d1), ranker.score_vectors(q, d2), margin)
-    return loss + l1_weight * l1_norm(q, d1, d2) if l1_weight else loss
+    query_vectors = ranker.encode_batch(*query)
+    premise_vectors = ranker.encode_batch(*map(_concat_padded, positive, negative)).chunk(2)  # positives, negatives
+    positive_scores, negative_scores = (ranker.score_vectors(query_vectors, vectors) for vectors in premise_vectors)
+    loss = hinge_loss(positive_scores, negative_scores, margin)
+    return loss + l1_weight * l1_norm(query_vectors, *premise_vectors) if l1_weight else loss
 
 
 def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
@@ -178,14 +179,14 @@ def _concat_padded(*parts: Tensor) -> Tensor:
 
 
 def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return origin and file hashes of the tables; raise InputError if tables or hard negatives are missing."""
+    """Return the origin and the file hashes of the tables; raise InputError if tables or hard negatives are missing."""
     tables = read_prepared_manifest(work)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
         return tables.inputs, hashes
     path = hard_negatives_file(work, hard_negatives)
-    record = read_manifest(path.parent / MANIFEST)
-    if path.name not in record.files or not tables.inputs.items() <= record.inputs.items():
+    manifest = read_manifest(path.parent / MANIFEST)
+    if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
         command = f"`python -m training prepare pairs -i INPUT --work-dir {work} --hard-negatives {hard_negatives}`"
         raise InputError(f"{path}: missing or built from other tables; run {command}")
-    return record.inputs, hashes | {path.name: record.files[path.name].xxh3}
+    return manifest.inputs, hashes | {path.name: manifest.files[path.name].xxh3}

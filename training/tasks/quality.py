@@ -13,7 +13,7 @@ from msgspec import Meta
 from submission.errors import InputError
 from submission.storage.atomic_files import sha256_file
 from submission.text.tokenisers import Tokeniser
-from training.data.quality import CREDITS, load_table, prepare_quality, source_hashes, table_path
+from training.data.quality import CREDITS, load_source_hashes, load_table, prepare_quality, table_path
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, RankScope, build_ranked_lists
@@ -25,7 +25,7 @@ HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 
 
 class QualitySpec(TextNetworkSpec, frozen=True):
-    """Settings of data, lists and loss; batch sizes count lists."""
+    """Data sets, lists and loss; batch sizes count lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     supported_networks: ClassVar = ("tfr_bert",)
@@ -42,14 +42,14 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> QualityTask:
         """Load the tables and split them by debate."""
         tables = [load_table(work, name) for name in self.datasets]
-        masks = [held_out_debates(table, recipe.seed) for table in tables]
+        masks = [mask_held_out_debates(table, recipe.seed) for table in tables]
         train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
         validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
         task = QualityTask(train, validation, self, trainee.tokeniser, device)
         sources = [CREDITS[name] for name in self.datasets]
         task.data_description = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
         task.training_data = {
-            "input": self._source_hashes(work),
+            "input": self._load_source_hashes(work),
             "data": " and ".join(source.name for source in sources),
             "licence": " and ".join(source.licence for source in sources),
         }
@@ -58,15 +58,15 @@ class QualitySpec(TextNetworkSpec, frozen=True):
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if a table is missing."""
-        self._source_hashes(work)
+        self._load_source_hashes(work)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the tables of the data sets again."""
         prepare_quality(data_dir, self.datasets, work)
-        return self._source_hashes(work)
+        return self._load_source_hashes(work)
 
-    def _source_hashes(self, work: Path) -> dict[str, str]:
-        return {file: value for name in self.datasets for file, value in source_hashes(work, name).items()}
+    def _load_source_hashes(self, work: Path) -> dict[str, str]:
+        return {file: value for name in self.datasets for file, value in load_source_hashes(work, name).items()}
 
 
 class QualityTask(ListwiseTask):
@@ -81,11 +81,11 @@ class QualityTask(ListwiseTask):
         super().__init__(train, lists, LOSSES[spec.loss], validation, tokeniser, device)
 
 
-def held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
+def mask_held_out_debates(table: pd.DataFrame, seed: int) -> np.ndarray:
     """Return a mask (N,) of the rows whose debate is held out; raise InputError if there is only one debate."""
     debates = sorted(set(table["debate"]))
     if len(debates) < 2:
         names = ", ".join(sorted(set(table["data"])))
-        raise InputError(f"{names}: {len(debates)} debate; at least 2 are needed to hold one out")
+        raise InputError(f"{names}: {len(debates)} debate; at least 2 are needed to hold one out; add files of other debates")
     indices, _ = hold_out(len(debates), len(debates) // HOLD_OUT_ONE_IN, seed)
     return table["debate"].isin([debates[index] for index in indices]).to_numpy()

@@ -73,8 +73,8 @@ class TaggingSpec(TaskSpec, frozen=True):
                 {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
             )
             if tokeniser.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
-                reason = f"{self.init_from!r} has another vocabulary or other sizes than the recipe"
-                raise UsageError(f"tagging.init_from: {reason}; use the same vectors and [network]")
+                cause = f"the vocabulary or layer sizes of {self.init_from!r} differ from the recipe's"
+                raise UsageError(f"tagging.init_from: {cause}; use the same vectors and [network]")
             network.load_state_dict(network.state_dict() | pretrained)
             source["init_from"] = {"name": self.init_from, "fingerprint": fingerprint}
         return TrainableNetwork(ENRICHER_FORMAT, network, SurfaceReader(vocabulary, network.config.longest), None, source)
@@ -143,12 +143,12 @@ class TaggingTask(Task[TARGER]):
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure taggers that predict the most frequent tag, overall or per word."""
-        majority = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
+        majority_tagger = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
-        constant = [[majority.most_frequent] * len(passage) for passage in words]
+        constant = [[majority_tagger.most_frequent] * len(passage) for passage in words]
         return {
             "most frequent tag": component_metrics(self._test.tags, constant),
-            "most frequent tag per word": component_metrics(self._test.tags, majority.predict(words)),
+            "most frequent tag per word": component_metrics(self._test.tags, majority_tagger.predict(words)),
         }
 
     def validate(self, network: TARGER, step: int) -> dict[str, float]:
@@ -158,7 +158,7 @@ class TaggingTask(Task[TARGER]):
         return component_metrics(self._test.tags, predict_tags(network, self._test.passages))
 
     def _gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return tag ids and mask (B, L) of training passages."""
+        """Return the tag ids (B, L) and the mask (B, L) of training passages."""
         tags, mask = pad([[self._tag_ids[tag] for tag in self._train.tags[row]] for row in rows])
         return tags.to(device), mask.to(device)
 
@@ -167,6 +167,6 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
     """Predict the tags of each passage."""
     batches = batch_by_tokens([len(passage) for passage in passages], network.min_batch_tokens)
     with evaluation_mode(network), torch.inference_mode():
-        tagged = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
-        annotations_by_row = dict(zip(np.concatenate(batches).tolist(), tagged, strict=True))
+        annotations = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
+        annotations_by_row = dict(zip(np.concatenate(batches).tolist(), annotations, strict=True))
     return [[word.label for word in annotations_by_row[row]] for row in range(len(passages))]

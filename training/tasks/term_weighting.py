@@ -23,7 +23,7 @@ from submission.text.passages import Passage
 from training.cards import ARGS_ME_CREDIT
 from training.data.seeds import RandomStream, random_generator
 from training.data.split import hold_out
-from training.data.term_weighting import check_prepared, iter_passages, passages_dir, prepare_passages
+from training.data.term_weighting import iter_passages, passages_dir, prepare_passages, read_passages_manifest
 from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
@@ -52,7 +52,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
         """Load the passages and split them by discussion."""
-        record, roles = check_prepared(work, self.documents), _assign_passages(work, self, recipe.seed)
+        manifest, roles = read_passages_manifest(work, self.documents), _assign_passages(work, self, recipe.seed)
         training: list[tuple[np.ndarray, np.ndarray]] = []
         passages: list[Passage] = []
         labels: list[LabelledWords] = []
@@ -61,7 +61,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
             if index not in roles:
                 continue
             passage = trainee.tokeniser.encode(row["passage"])
-            passage_labels = word_labels(passage, dict.fromkeys(row["words"], 1.0))
+            passage_labels = label_words(passage, dict.fromkeys(row["words"], 1.0))
             if roles[index] == "validation":
                 passages.append(passage)
                 labels.append(passage_labels)
@@ -71,17 +71,17 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         task = TermWeightingTask(TrainingPassages.from_examples(training), baseline, passages, labels, device)
         relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
         task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
-        task.training_data, task.file_hashes = record.inputs, {name: file.xxh3 for name, file in record.files.items()}
+        task.training_data, task.file_hashes = manifest.inputs, {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
     def check_prepared(self, work: Path) -> None:
         """Raise InputError if the passages are missing."""
-        check_prepared(work, self.documents)
+        read_passages_manifest(work, self.documents)
 
     def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the passages again; raise UsageError if they were filtered."""
+        """Prepare the passages again; raise UsageError if they were filtered by qrels or runs."""
         if training_data["qrels"] or training_data["runs"]:
-            raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` instead")
+            raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` again")
         prepare_passages(data_dir, work)
         return hash_input_files(find_corpus_files(data_dir))
 
@@ -101,7 +101,7 @@ class TrainingPassages:
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ids, mask and targets (B, T) of passages, trimmed to the longest."""
+        """Return the ids, mask and targets, each (B, T), of passages, trimmed to the longest."""
         ids, mask = self.word_pieces.batch(rows, device)
         return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
 
@@ -142,14 +142,14 @@ class TermWeightingTask(Task[DeepCT]):
         """Measure R², MAP and R-precision."""
         batches = batch_by_tokens([len(passage) for passage in self._passages], get_max_batch_tokens(self._device))
 
-        def compute(batch: np.ndarray) -> list[np.ndarray]:
+        def predict_weights(batch: np.ndarray) -> list[np.ndarray]:
             passages = [self._passages[row] for row in batch]
             weights = network(*(tensor.to(self._device) for tensor in pad([passage.piece_ids for passage in passages])))
             return [row[passage.first_pieces] for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)]
 
         with evaluation_mode(network):
-            computed = map_batches(compute, batches, self._device, lambda parts: list(chain.from_iterable(parts)))
-        weights_by_row = dict(zip(np.concatenate(batches).tolist(), chain.from_iterable(computed), strict=True))
+            batch_weights = map_batches(predict_weights, batches, self._device, lambda parts: list(chain.from_iterable(parts)))
+        weights_by_row = dict(zip(np.concatenate(batches).tolist(), chain.from_iterable(batch_weights), strict=True))
         weights = [weights_by_row[row] for row in range(len(weights_by_row))]
         all_weights = np.concatenate(weights)
         if not np.isfinite(all_weights).all():
@@ -159,7 +159,7 @@ class TermWeightingTask(Task[DeepCT]):
         return term_weighting_metrics(self._labels, weights)
 
 
-def word_labels(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
+def label_words(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
     """Label the words of a passage; words that are not in `labels` get 0."""
     return LabelledWords(passage.words, np.array([labels.get(word, 0.0) for word in passage.words]))
 
@@ -184,7 +184,7 @@ def _assign_passages(work: Path, settings: TermWeightingSpec, seed: int) -> dict
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)
     is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
     if not (~is_held_out).any():
-        raise InputError(f"{passages_dir(work)}: 1 discussion; at least 2 are needed to hold one out")
+        raise InputError(f"{passages_dir(work)}: 1 discussion; at least 2 are needed to hold one out; use a larger corpus")
     training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     training = random_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
     validation = random_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]

@@ -22,7 +22,7 @@ from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityRerankingStage
 from submission.text.normalisation import normalise
 from training.cards import render_card
-from training.data.quality import load_webis_judgments, source_hashes
+from training.data.quality import load_source_hashes, load_webis_judgments
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.folds import split_folds
 from training.evaluation.overlap import check_overlap
@@ -82,7 +82,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     }
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
-    inputs = {qrels_file.name: sha256_file(qrels_file), **source_hashes(work_dir, "webis")}
+    inputs = {qrels_file.name: sha256_file(qrels_file), **load_source_hashes(work_dir, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     readme = render_card(
         "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS),

@@ -21,7 +21,7 @@ import torch
 from submission.errors import OutputError, TrainingError
 from submission.paths import PROJECT_DIR
 from training.experiment import Experiment, run_experiment
-from training.parallel import default_processes, map_parallel
+from training.parallel import default_process_count, map_parallel
 
 
 class Square(NamedTuple):
@@ -147,8 +147,8 @@ def test_parallel_tasks_use_one_thread_and_must_pickle() -> None:
     local = dict(map_parallel(square_in_process, [3, 1, 2], 1))
     assert local == {value: (value * value, 1, os.getpid()) for value in (3, 1, 2)}
     assert torch.get_num_threads() == threads
-    assert default_processes(torch.device("cuda")) == 1
-    assert 1 <= default_processes(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have fewer
+    assert default_process_count(torch.device("cuda")) == 1
+    assert 1 <= default_process_count(torch.device("cpu")) <= len(os.sched_getaffinity(0))  # a container may have fewer
     with pytest.raises((TypeError, AttributeError), match="pickle"):
         list(map_parallel(square_in_process, [lambda: 0, lambda: 1, lambda: 2], 2))  # type: ignore[list-item]
 

@@ -1,1 +1,1 @@
-"""Read published data sets; files that are missing or malformed raise InputError."""
+"""Read published data sets; raise InputError if files are missing or malformed."""

@@ -45,8 +45,8 @@ class TaggedDocument:
 def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocument]:
     """Read the non-empty documents of a data set, each distinct text once.
 
-    Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. All parts but
-    the first of a split token get an I- tag.
+    Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. If a token
+    with a B- tag is split, all parts but the first get an I- tag.
     """
     file = directory / source.file
     documents: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -65,8 +65,8 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
                 cause = f"token before the first {DOCUMENT_START}"
                 raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             if len(fields) != 2:
-                fields_found = f"{pluralise(len(fields), 'field')} ({abbreviate(line)})"
-                raise InputError(f"{location}: {fields_found}; expected a token and its tag")
+                cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)})"
+                raise InputError(f"{location}: {cause}; expected a token and its tag")
             tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
             for start, end in find_token_spans(fields[0]):
                 tokens.append(fields[0][start:end])

@@ -11,7 +11,7 @@ from submission.storage.atomic_files import read_regular
 
 
 def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number (the last, if a row spans several lines) and the fields of each row below the header.
+    """Yield the number of the last line and the fields of each row below the header.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
@@ -39,7 +39,7 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
 
 
 def parse_number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
-    """Parse a number in [low, high]."""
+    """Parse a number; raise InputError unless it is in [low, high]."""
     try:
         value = float(text)
     except ValueError:
@@ -50,7 +50,7 @@ def parse_number(file: Path, line: int, name: str, text: str, low: float, high: 
 
 
 def parse_text(file: Path, line: int, text: str) -> str:
-    """Collapse the whitespace of a text, which must contain a word."""
+    """Collapse the whitespace of a text; raise InputError if no word remains."""
     normalised = " ".join(text.split())
     if not normalised:
         raise InputError(f"{file}, line {line}: empty text; expected at least one word")
@@ -58,10 +58,10 @@ def parse_text(file: Path, line: int, text: str) -> str:
 
 
 def find_files(directory: Path, suffix: str) -> list[Path]:
-    """Return the files with a suffix, sorted by name; at least one must exist."""
+    """Return the files with a suffix, sorted by name; raise InputError if there is none."""
     files = sorted(directory.glob(f"*.{suffix}"))
     if not files:
-        raise InputError(f"{directory}: no .{suffix} files; expected the published data set")
+        raise InputError(f"{directory}: no .{suffix} files; download the published data set into this directory")
     return files
 
 

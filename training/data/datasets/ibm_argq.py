@@ -25,7 +25,7 @@ def list_files(directory: Path) -> list[Path]:
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list: `debate topic docno premise score`."""
+    """Read a list as a table `debate topic docno premise score`."""
     topic = " ".join(file.stem.replace("-", " ").split())
     debates = [debate for debate in DEBATES if debate in topic.lower()]
     if len(debates) != 1:

@@ -20,10 +20,10 @@ def list_files(directory: Path) -> list[Path]:
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list: `debate topic docno premise score`; scores are negated ranks."""
+    """Read a list as a table `debate topic docno premise score`; scores are negated ranks."""
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
-        raise InputError(f"{file}: expected a file name <debate>_<stance>.csv")
+        raise InputError(f"{file}: unexpected file name; rename it to <debate>_<stance>.csv")
     topic, seen = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
     arguments = []
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):

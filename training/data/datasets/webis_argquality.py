@@ -39,7 +39,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
     Returns:
         `qid debate topic docno premise score relevance rhetorical logical dialectical argument` and MODELS, one row per
-        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` says whether
+        question and text. `topic` and `debate` are the question; `score` is the combined quality; `argument` is true if
         the text is an argument; a model's column is the text's rank from 1, or NaN.
     """
     queries = _read_queries(directory / FOLDER / TOPICS)
@@ -63,7 +63,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
 
 def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
-    """Return the ranks per model (index KEY, columns MODELS); repeated texts count once."""
+    """Read the ranks per model (index KEY, columns MODELS); repeated texts count once."""
     rows = []
     for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
         model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"

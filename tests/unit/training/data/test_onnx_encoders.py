@@ -127,7 +127,9 @@ def test_conversion_rejects_wrong_files_and_unknown_encoders(
     for file in PACKAGED_ENCODERS[PAIRS].sha256:
         (changed_folder / file).write_bytes((find_package_folder(PACKAGED_ENCODERS[PAIRS]) / file).read_bytes() + b" ")
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: changed_folder)
-    with pytest.raises(InputError, match=r"model\.onnx: SHA-256 differs from that of cross-encoder/ms-marco-.*1225ccd6afd0"):
+    with pytest.raises(
+        InputError, match=r"model\.onnx: missing, or its SHA-256 differs from that of cross-encoder/ms-marco-.*1225ccd6afd0"
+    ):
         convert_encoder(PAIRS, tmp_path)
     assert not (tmp_path / "encoders").exists()
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from tests.conftest import read_files
 from tests.unit.training.data.quality_files import write_ibm, write_ukp, write_webis
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.quality import COLUMNS, load_table, load_webis_judgments, source_hashes
+from training.data.quality import COLUMNS, load_source_hashes, load_table, load_webis_judgments
 
 UKP_TEXT = """#id\trank\targument
 a1\t0.09\tBOO!
@@ -41,7 +41,7 @@ def test_list_readers_return_higher_scores_for_better_arguments(tmp_path: Path) 
         ["fossil fuels", "We should ban fossil fuels (PRO)", "3", "Coal warms us.", 0.75],
     ]
     (tmp_path / "ants.csv").write_text(UKP_TEXT)
-    with pytest.raises(InputError, match=r"ants\.csv: expected a file name <debate>_<stance>\.csv"):
+    with pytest.raises(InputError, match=r"ants\.csv: unexpected file name; rename it to <debate>_<stance>\.csv"):
         ukp_conv_arg_rank.read_list(tmp_path / "ants.csv")
     with pytest.raises(InputError, match=r"We-like-ants-\(PRO\)\.tsv: cannot determine the debate; .* autonomous cars"):
         ibm_argq.read_list(tmp_path / "We-like-ants-(PRO).tsv")
@@ -111,13 +111,13 @@ def test_prepare_writes_one_table_per_data_set(
     assert main(command) == 0
     assert f"{data}: not found: {ibm_argq.FOLDER}, {webis_argquality.FOLDER}" in caplog.text
     assert sorted(read_files(work / "quality")) == ["ukp.json", "ukp.parquet"]
-    assert source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)}
+    assert load_source_hashes(work, "ukp") == {file.name: sha256_file(file) for file in ukp_conv_arg_rank.list_files(data)}
     ukp_files = read_files(work / "quality")
     for name in ("ibm", "webis"):
         with pytest.raises(
             InputError, match=rf"{name}\.json: not found; run `python -m training prepare quality -i DIR --work-dir"
         ):
-            source_hashes(work, name)
+            load_source_hashes(work, name)
     write_ibm(data)
     write_webis(data)
     assert main(command) == 0

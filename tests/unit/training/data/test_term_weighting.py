@@ -15,9 +15,9 @@ from submission.text.index_terms import TermAnalyser
 from submission.text.passages import PassageReader
 from tests.conftest import build_tiny_tokenizer
 from training.data.debates import read_topics
-from training.data.term_weighting import is_in_document_set, matching_words, reference_words
+from training.data.term_weighting import find_matching_words, get_relevant_words, is_in_document_set
 from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
-from training.tasks.term_weighting import TrainingPassages, piece_targets, word_labels
+from training.tasks.term_weighting import TrainingPassages, label_words, piece_targets
 
 CPU = torch.device("cpu")
 # The conclusion of Hollatz 2022, table 3.3, with a passage that has the same relevant words.
@@ -31,11 +31,11 @@ PASSAGE = (
 def test_matching_words_equal_those_of_hollatz_table_3_3() -> None:
     stems = TermAnalyser("porter")
     expected = ["awareness", "domestic", "increase", "increasing", "violence"]
-    assert matching_words(PASSAGE, REFERENCE, stems) == expected
-    assert matching_words("the should be", "The should be", stems) == []  # stop words in both
-    assert matching_words(PASSAGE, "", stems) == []
-    assert matching_words("women's rights, women-only", "Women’s right", stems) == ["rights", "women"]
-    assert matching_words("naïve 東京 x1", "Naïve, 東京: X1", stems) == ["naïve", "x1", "東京"]
+    assert find_matching_words(PASSAGE, REFERENCE, stems) == expected
+    assert find_matching_words("the should be", "The should be", stems) == []  # stop words in both
+    assert find_matching_words(PASSAGE, "", stems) == []
+    assert find_matching_words("women's rights, women-only", "Women’s right", stems) == ["rights", "women"]
+    assert find_matching_words("naïve 東京 x1", "Naïve, 東京: X1", stems) == ["naïve", "x1", "東京"]
 
 
 def test_document_sets_exclude_judged_and_pooled_arguments() -> None:
@@ -44,12 +44,16 @@ def test_document_sets_exclude_judged_and_pooled_arguments() -> None:
         row = {"judged": judged, "found": pooled}
         assert {name for name in ("all", "unjudged", "unpooled") if is_in_document_set(row, name)} == expected
     row = {"topic": ["a", "b"], "conclusion": ["b", "c"]}
-    assert [reference_words(row, name) for name in ("topic", "conclusion", "both")] == [{"a", "b"}, {"b", "c"}, {"a", "b", "c"}]
+    assert [get_relevant_words(row, name) for name in ("topic", "conclusion", "both")] == [
+        {"a", "b"},
+        {"b", "c"},
+        {"a", "b", "c"},
+    ]
 
 
 def test_targets_are_on_the_first_word_pieces() -> None:
     passage = PassageReader(build_tiny_tokenizer(), 100, 9).encode("topic abc filler ab abcdef")
-    labelled = word_labels(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
+    labelled = label_words(passage, {"abc": 1.0, "abcdef": 1.0, "other": 1.0})
     assert labelled.labels.tolist() == [0, 1, 0, 0, 1]
     targets = piece_targets(passage, labelled)
     assert targets.tolist() == [0, 1, -1, -1, 0, 0, -1, 1, -1]

@@ -25,7 +25,7 @@ from training.fitting.listwise import build_ranked_lists
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
-from training.tasks.quality import QualitySpec, QualityTask, held_out_debates
+from training.tasks.quality import QualitySpec, QualityTask, mask_held_out_debates
 
 CPU = torch.device("cpu")
 LISTS = QualitySpec(("ukp",), list_size=4)
@@ -68,15 +68,15 @@ def build_tiny_network(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]
 
 def test_whole_debates_are_held_out() -> None:
     table = arguments(debates=11)
-    held_out = held_out_debates(table, 0)
+    held_out = mask_held_out_debates(table, 0)
     assert len(set(table["debate"][held_out])) == 2
     assert not set(table["debate"][held_out]) & set(table["debate"][~held_out])
-    assert np.array_equal(held_out, held_out_debates(table, 0))
-    assert any(not np.array_equal(held_out, held_out_debates(table, seed)) for seed in range(1, 5))
+    assert np.array_equal(held_out, mask_held_out_debates(table, 0))
+    assert any(not np.array_equal(held_out, mask_held_out_debates(table, seed)) for seed in range(1, 5))
     two = arguments(debates=2)
-    assert len(set(two["debate"][held_out_debates(two, 0)])) == 1
+    assert len(set(two["debate"][mask_held_out_debates(two, 0)])) == 1
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
-        held_out_debates(arguments(debates=1), 0)
+        mask_held_out_debates(arguments(debates=1), 0)
 
 
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
