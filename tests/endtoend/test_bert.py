@@ -146,7 +146,9 @@ def test_cedr_initialises_from_a_trained_encoder(
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
     recipe = write_recipe(tmp_path, "cedr_knrm", encoder_keys='init_from = "knrm"')
-    assert_fails(2, "encoder.init_from: 'knrm' has no encoder; name a BERT checkpoint", "fit", recipe, "--work-dir", work_dir)
+    assert_fails(
+        2, "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint", "fit", recipe, "--work-dir", work_dir
+    )
 
 
 def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:

@@ -33,7 +33,7 @@ def add_parsers(commands: Commands) -> None:
 def _fit(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
-    from training.data.word_vectors import default_folder
+    from training.data.word_vectors import default_folder_name
     from training.data.work_directory import lock_run
     from training.fitting.distributed import join_process_group
     from training.fitting.fit import fit
@@ -46,7 +46,7 @@ def _fit(args: argparse.Namespace) -> None:
         raise UsageError("fit: expected RECIPE or --all")
     recipe, name = load_recipe(args.recipe), Path(args.recipe).stem
     output = output_path(args, "checkpoints", name)
-    vectors = args.vectors or args.work_dir / default_folder(recipe.task.surface_vectors)
+    vectors = args.vectors or args.work_dir / default_folder_name(recipe.task.surface_vector_method)
     device = choose_device(args.device)
     with join_process_group(device) as process, nullcontext() if process.rank else lock_run(name, args.work_dir):
         fit(name, recipe, args.work_dir, vectors, output, device, args.restart, process)

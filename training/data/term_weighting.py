@@ -69,12 +69,12 @@ def find_matching_words(passage: str, reference: str, stems: TermAnalyser) -> li
 
 
 def prepare_passages(
-    input_directory: Path, work_dir: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
+    corpus_dir: Path, work_dir: Path, qrels: Sequence[Path] = (), runs: Sequence[Path] = (), overwrite: bool = False
 ) -> pd.DataFrame:
     """Write the passages of all arguments of sufficient length into `work_dir`/passages, see SCHEMA.
 
     Args:
-        input_directory: Directory with the args.me corpus.
+        corpus_dir: Directory with the args.me corpus.
         work_dir: Working directory.
         qrels: TREC qrels, whose documents are marked as judged.
         runs: TREC runs, whose top POOL_DEPTH documents per topic are marked as found.
@@ -84,22 +84,22 @@ def prepare_passages(
         `documents reference passages empty published` per document set and reference: number of passages, percentage without
         a relevant word, and this percentage in Hollatz 2022.
     """
-    files = find_corpus_files(input_directory)
+    files = find_corpus_files(corpus_dir)
     cache_key = {
         "input": hash_input_files(files),
         "qrels": hash_input_files([*qrels]),
         "runs": hash_input_files([*runs]),
         "code": code_fingerprint(__name__),
     }
-    judged = {docno for file in qrels for docno in read_qrels(file)["docno"]}
-    pooled = {docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]}
+    judged_docnos = {docno for file in qrels for docno in read_qrels(file)["docno"]}
+    pooled_docnos = {docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]}
     store = ArtifactStore(passages_dir(work_dir), cache_key, overwrite)
-    store.build_files([PASSAGES], partial(_write_passages, files, judged, pooled))
+    store.build_files([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
     return _count_passages(store.directory / PASSAGES, document_sets)
 
 
-def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], file: Path) -> None:
+def _write_passages(files: Sequence[Path], judged_docnos: set[str], pooled_docnos: set[str], file: Path) -> None:
     """Write passages in batches, which limits memory."""
     documents, faults = read_arguments(list(files))
     raise_first(faults)
@@ -114,7 +114,7 @@ def _write_passages(files: Sequence[Path], judged: set[str], pooled: set[str], f
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
             rows = [
-                {**row, "judged": row["docno"] in judged, "found": row["docno"] in pooled}
+                {**row, "judged": row["docno"] in judged_docnos, "found": row["docno"] in pooled_docnos}
                 for argument in arguments.iloc[block].itertuples()
                 for row in _split_argument(argument, topics, stems)
             ]
@@ -165,7 +165,7 @@ def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise InputError(
-            f"{work_dir}/passages: no passages; run `python -m training prepare passages -i INPUT --work-dir {work_dir}`"
+            f"{passages_dir(work_dir)}: no passages; run `python -m training prepare passages -i INPUT --work-dir {work_dir}`"
         )
     required = {
         "all": {},

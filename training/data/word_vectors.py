@@ -112,7 +112,7 @@ def split_surface_tokens(text: str) -> list[str]:
     return [normalise_token(text[start:end]) for start, end in find_token_spans(text)]
 
 
-def default_folder(surface_method: VectorMethod | None) -> str:
+def default_folder_name(surface_method: VectorMethod | None) -> str:
     """Return the default name of the folder for the vectors in a working directory."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 

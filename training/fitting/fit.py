@@ -33,8 +33,8 @@ BaselineMetrics = dict[str, dict[str, float]]  # metrics by baseline
 def fit(
     name: str,
     recipe: Recipe,
-    work: Path,
-    vectors: Path,
+    work_dir: Path,
+    vectors_dir: Path,
     checkpoint_dir: Path,
     device: torch.device,
     restart: bool = False,
@@ -45,10 +45,10 @@ def fit(
     A stopped run resumes after its last validation; its checkpoint has the same bytes as without interruption.
 
     Args:
-        name: Name of the recipe; `work`/fit/`name` holds the run's state, log, learning curve and best network.
+        name: Name of the recipe; `work_dir`/fit/`name` holds the run's state, log, learning curve and best network.
         recipe: Network, task and training settings.
-        work: Working directory with prepared data.
-        vectors: Directory of the word vectors.
+        work_dir: Working directory with prepared data.
+        vectors_dir: Directory of the word vectors.
         checkpoint_dir: Checkpoint directory, written at the end.
         device: Device to train on.
         restart: Whether to discard the state of an earlier run with this name.
@@ -62,9 +62,9 @@ def fit(
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
         raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
-    trainee = build_network(recipe, vectors, checkpoint_dir.parent)
+    trainee = build_network(recipe, vectors_dir, checkpoint_dir.parent)
     trainee.network.to(device)
-    task = recipe.task.build_task(recipe, trainee, work, device)
+    task = recipe.task.build_task(recipe, trainee, work_dir, device)
     provenance = {
         "recipe": {"name": name, **recipe.to_provenance()},
         "training_data": task.training_data,
@@ -74,11 +74,11 @@ def fit(
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
     if trainee.has_trainable_parameters(recipe.training.epochs) and not recipe.task.is_trained_externally:
-        _train(run, work / "fit" / name, device, restart, processes)
+        _train(run, work_dir / "fit" / name, device, restart, processes)
         return
     if processes.world_size > 1:
         raise UsageError(f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun")
-    recipe.task.load_weights(recipe, trainee.network, work, device)
+    recipe.task.load_weights(recipe, trainee.network, work_dir, device)
     run.finish(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
 

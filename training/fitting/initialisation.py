@@ -25,13 +25,13 @@ from training.fitting.recipe import Recipe, TaskSpec
 from training.fitting.task import TrainableNetwork
 
 
-def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
     """Build and initialise a network with the recipe's seed.
 
     Args:
         recipe: Recipe that names the network, its sizes and its encoder.
-        vectors: Directory of the word vectors.
-        checkpoints: Directory of the checkpoints to initialise from.
+        vectors_dir: Directory of the word vectors.
+        checkpoints_dir: Directory of the checkpoints to initialise from.
 
     Raises:
         InputError: If there are no word vectors.
@@ -39,17 +39,17 @@ def build_network(recipe: Recipe, vectors: Path, checkpoints: Path) -> Trainable
         CheckpointError: If the encoder or the initial checkpoint is missing.
     """
     torch.manual_seed(recipe.seed)
-    return recipe.task.build_network(recipe, vectors, checkpoints)
+    return recipe.task.build_network(recipe, vectors_dir, checkpoints_dir)
 
 
 class TextNetworkSpec(TaskSpec, frozen=True):
     """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
-    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
         """Build a BERT network from a pretrained encoder, or any other network from word vectors."""
         if issubclass(recipe.network_class, BERTNetwork):
-            return _bert_network(recipe, checkpoints)
-        return _word_network(recipe, vectors)
+            return _bert_network(recipe, checkpoints_dir)
+        return _word_network(recipe, vectors_dir)
 
 
 def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
@@ -62,8 +62,8 @@ def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
         raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); correct these values") from None
 
 
-def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tokeniser]:
-    vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
+def _word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork[Ranker, Tokeniser]:
+    vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
     ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if recipe.clusters:
@@ -75,21 +75,23 @@ def _word_network(recipe: Recipe, vectors: Path) -> TrainableNetwork[Ranker, Tok
     return TrainableNetwork(RANKER_FORMAT, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
-def load_recipe_vectors(recipe: Recipe, vectors: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
+def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
     """Load the vocabulary, its vectors (V, E) and their provenance.
 
     Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words, or vice versa.
     """
-    vocabulary, word_table = word_vectors.load_vectors(vectors)
-    inputs = read_prepared_manifest(vectors).inputs
-    stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vectors
+    vocabulary, word_table = word_vectors.load_vectors(vectors_dir)
+    inputs = read_prepared_manifest(vectors_dir).inputs
+    stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vector_method
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
-        raise UsageError(f"{vectors}: vectors of {units[0]}; the recipe needs those of {units[1]}; run `prepare vectors{flag}")
+        raise UsageError(
+            f"{vectors_dir}: vectors of {units[0]}; the recipe needs those of {units[1]}; run `prepare vectors{flag}"
+        )
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
-    return vocabulary, word_table, {"vectors": {**inputs, "sha256": sha256_file(vectors / word_vectors.VECTORS_FILE)}}
+    return vocabulary, word_table, {"vectors": {**inputs, "sha256": sha256_file(vectors_dir / word_vectors.VECTORS_FILE)}}
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
@@ -106,7 +108,7 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
             module.sparse = True  # a batch updates few rows; see LazyAdam
 
 
-def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, pretrained.get_encoder_config(recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
@@ -114,9 +116,9 @@ def _bert_network(recipe: Recipe, checkpoints: Path) -> TrainableNetwork[Any, An
     network.load_state_dict(network.state_dict() | weights)
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
-        initial = load_checkpoint(checkpoints / recipe.encoder.init_from)
+        initial = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
         if not isinstance(initial.network, BERTRanker):
-            raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; name a BERT checkpoint")
+            raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT checkpoint")
         weights = {name: tensor for name, tensor in initial.network.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict(network.state_dict() | weights)
         source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}

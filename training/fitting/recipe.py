@@ -90,7 +90,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to reject
 
     @property
-    def surface_vectors(self) -> VectorMethod | None:
+    def surface_vector_method(self) -> VectorMethod | None:
         """Method of the surface-token vectors; None if the network reads normalised words."""
         return None
 
@@ -127,27 +127,29 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Return the name of the checkpoint to initialise from, or an empty string."""
         return recipe.encoder.init_from
 
-    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
         """Build and initialise the network; see `initialisation.build_network`."""
         raise NotImplementedError
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> Task[Any]:
         """Load the examples from a working directory; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 
-    def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
+    def load_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
         """Load the weights of a network that `is_trained_externally`."""
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
-        read_prepared_manifest(work)
+        read_prepared_manifest(work_dir)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for the `reproduce` command.
 
         Args:
             data_dir: Directory of the corpus or of the published data sets.
-            work: Working directory to prepare.
+            work_dir: Working directory to prepare.
             training_data: Origin of the examples according to the stored checkpoint's provenance.
 
         Returns:
@@ -157,7 +159,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             UsageError: If the data cannot be rebuilt from one directory.
             InputError: If the data are missing or malformed.
         """
-        return reproduce_pairs(data_dir, work, training_data)
+        return reproduce_pairs(data_dir, work_dir, training_data)
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):

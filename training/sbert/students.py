@@ -34,7 +34,7 @@ RNG_STREAMS = (GOLD, SILVER)  # RNG stream index = position; append only
 TEACHER_LEARNING_RATE = 1e-4
 
 
-class PairSettings(Protocol):
+class StudentPairSettings(Protocol):
     """Numbers of training pairs, and the teacher that labels them."""
 
     @property
@@ -50,7 +50,7 @@ class PairSettings(Protocol):
 
 
 class Variant(NamedTuple):
-    """Loss and training pairs of a network; without a loss, it is the pretrained encoder."""
+    """Loss and training pairs of a network; a variant without a loss is the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
@@ -71,11 +71,11 @@ class Result(msgspec.Struct):
 
 
 class StudentExperiment(Experiment[Variant, Result]):
-    """Experiment over networks; they are trained on demand and cached in the working directory."""
+    """Experiment over variants; their networks are trained on demand and cached in the working directory."""
 
     name, unit, result_type = "students", "networks", Result
 
-    def __init__(self, work_dir: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> None:
+    def __init__(self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device) -> None:
         """Load the arguments prepared by `prepare pairs`; networks and silver pairs are computed on demand."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
@@ -91,7 +91,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
     def cache_key(self, variant: Variant) -> object:
-        """Return the cache key of a network."""
+        """Return the cache key of a variant."""
         return self._cache_key, variant
 
     def compute(self, variant: Variant) -> Result:
@@ -166,7 +166,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
 
 
-def compare_students(work_dir: Path, recipe: Recipe, pairs: PairSettings, device: torch.device) -> pd.DataFrame:
+def compare_students(work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device) -> pd.DataFrame:
     """Train and evaluate all VARIANTS on the pairs that `prepare pairs` has written into `work_dir`.
 
     Returns:
@@ -183,7 +183,7 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: PairSettings, device
 
 
 def load_student_weights(
-    ranker: Module, recipe: Recipe, pairs: PairSettings, student: Variant, work_dir: Path, device: torch.device
+    ranker: Module, recipe: Recipe, pairs: StudentPairSettings, student: Variant, work_dir: Path, device: torch.device
 ) -> None:
     """Load a student's weights into a ranker built from its recipe."""
     student_encoder = networks.get_encoder(StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student))

@@ -97,7 +97,7 @@ def _check_network_settings(recipe: Recipe) -> None:
         length = recipe.lengths.query
         raise ValueError(f"lengths.query is {length}; BERT networks read at most {QUERY_LENGTH} word pieces of a query")
     if is_bert and recipe.max_terms:
-        raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokenizer; remove max_terms")
+        raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokeniser; remove max_terms")
     if not is_bert and recipe.encoder != EncoderSettings():
         raise ValueError(f"{network_class.get_name()} has no pretrained encoder; remove [encoder]")
     if issubclass(network_class, Enricher) and recipe.lengths != MaxLengths():

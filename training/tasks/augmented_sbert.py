@@ -26,12 +26,14 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     teacher_encoder: str = ""  # encoder name or folder; empty: the student's
     train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> PairwiseTask:
         """Load the pairs, of which only the validation queries are used."""
-        return PairwiseTask.load(recipe, trainee, work, device)
+        return PairwiseTask.load(recipe, trainee, work_dir, device)
 
-    def load_weights(self, recipe: Recipe, network: Network, work: Path, device: torch.device) -> None:
+    def load_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
         """Load the student's weights into its network; train the student first if they are not cached."""
         from training.sbert import students  # slow import
 
-        students.load_student_weights(network, recipe, self, students.Variant(self.loss, self.pairs), work, device)
+        students.load_student_weights(network, recipe, self, students.Variant(self.loss, self.pairs), work_dir, device)

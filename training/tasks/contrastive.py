@@ -39,9 +39,11 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the query-likelihood labels in the loss
     mu: PositiveFloat = 200.0  # Dirichlet prior of the language model
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> PairwiseTask:
         """Load training pairs and validation queries."""
-        return ContrastiveTask.load(recipe, trainee, work, device)
+        return ContrastiveTask.load(recipe, trainee, work_dir, device)
 
 
 class ContrastiveTask(PairwiseTask):

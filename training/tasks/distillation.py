@@ -26,13 +26,15 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> ListwiseTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> ListwiseTask:
         """Load the teacher's scores and split the titles."""
-        table, manifest = load_table(work)
+        table, manifest = load_table(work_dir)
         titles = table["topic"].unique()
         if len(titles) < 2:
             cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
-            raise InputError(f"{table_path(work)}: {cause}; run `prepare distillation` on a corpus with more debates")
+            raise InputError(f"{table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with more debates")
         indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
         is_held_out = table["topic"].isin(titles[indices])
         train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))
@@ -43,11 +45,11 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         task.training_data, task.file_hashes = manifest.inputs, {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the scored titles are missing."""
-        load_table(work)
+        load_table(work_dir)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
         raise UsageError("the training data are a system's scores, not a corpus; run `prepare distillation` and `fit` again")
 

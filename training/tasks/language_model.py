@@ -42,7 +42,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
     negative_samples: PositiveInt = 1_000  # sampled-softmax negatives
 
     @property
-    def surface_vectors(self) -> VectorMethod:
+    def surface_vector_method(self) -> VectorMethod:
         """Method of the surface-token vectors."""
         return self.vectors
 
@@ -50,9 +50,9 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         """Return the language model's class."""
         return LanguageModel
 
-    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
         """Build a language model whose output vectors start as the word vectors."""
-        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
+        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
         copy_word_vectors(model, word_table)
@@ -60,10 +60,12 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         weights["output_embedding.weight"].copy_(weights["embedding.weight"])
         return TrainableNetwork(LANGUAGE_MODEL_FORMAT, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> Task[Any]:
         """Load the premises and split them into passages."""
-        manifest, table = read_prepared_manifest(work), VectorSettings(surface_method=self.vectors).premise_table
-        premises = pq.read_table(work / table, columns=["premise"])["premise"]
+        manifest, table = read_prepared_manifest(work_dir), VectorSettings(surface_method=self.vectors).premise_table
+        premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
         held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)
         validation = [text for row in held_out for text in trainee.tokeniser.split(premises[row].as_py())]

@@ -57,17 +57,19 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
         if recipe.ranker is None or recipe.ranker in LISTWISE_ONLY:
             raise ValueError(f"{recipe.ranker or recipe.enricher} cannot be trained on pairs; add its task table")
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> PairwiseTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> PairwiseTask:
         """Load training pairs and validation queries."""
-        return PairwiseTask.load(recipe, trainee, work, device, self.hard_negatives)
+        return PairwiseTask.load(recipe, trainee, work_dir, device, self.hard_negatives)
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the tables or hard negatives are missing."""
-        _read_records(work, self.hard_negatives)
+        _read_records(work_dir, self.hard_negatives)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the tables of the corpus again."""
-        return reproduce_pairs(data_dir, work, training_data, self.hard_negatives)
+        return reproduce_pairs(data_dir, work_dir, training_data, self.hard_negatives)
 
 
 class PairwiseTask(Task[Ranker]):
@@ -97,14 +99,14 @@ class PairwiseTask(Task[Ranker]):
         cls,
         recipe: Recipe,
         trainee: TrainableNetwork[Ranker, Tokeniser],
-        work: Path,
+        work_dir: Path,
         device: torch.device,
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
         """Load the data prepared by `prepare pairs`; raise InputError if tables or hard negatives are missing."""
-        training_data, file_hashes = _read_records(work, hard_negatives)
-        pairs = load_training_pairs(work, trainee.network.token_unit, trainee.tokeniser, hard_negatives)
-        queries = load_validation_queries(work, trainee.network.token_unit, trainee.tokeniser)
+        training_data, file_hashes = _read_records(work_dir, hard_negatives)
+        pairs = load_training_pairs(work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives)
+        queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
         task.training_data, task.file_hashes = training_data, file_hashes
         return task
@@ -178,15 +180,15 @@ def _concat_padded(*parts: Tensor) -> Tensor:
     return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
 
 
-def _read_records(work: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_records(work_dir: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the origin and the file hashes of the tables; raise InputError if tables or hard negatives are missing."""
-    tables = read_prepared_manifest(work)
+    tables = read_prepared_manifest(work_dir)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
         return tables.inputs, hashes
-    path = hard_negatives_file(work, hard_negatives)
+    path = hard_negatives_file(work_dir, hard_negatives)
     manifest = read_manifest(path.parent / MANIFEST)
     if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
-        command = f"`python -m training prepare pairs -i INPUT --work-dir {work} --hard-negatives {hard_negatives}`"
+        command = f"`python -m training prepare pairs -i INPUT --work-dir {work_dir} --hard-negatives {hard_negatives}`"
         raise InputError(f"{path}: missing or built from other tables; run {command}")
     return manifest.inputs, hashes | {path.name: manifest.files[path.name].xxh3}

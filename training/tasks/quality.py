@@ -39,9 +39,11 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> QualityTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> QualityTask:
         """Load the tables and split them by debate."""
-        tables = [load_table(work, name) for name in self.datasets]
+        tables = [load_table(work_dir, name) for name in self.datasets]
         masks = [mask_held_out_debates(table, recipe.seed) for table in tables]
         train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
         validation = pd.concat([table[mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
@@ -49,24 +51,24 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         sources = [CREDITS[name] for name in self.datasets]
         task.data_description = " and ".join(f"{source.name} ({source.publisher}, {source.licence})" for source in sources)
         task.training_data = {
-            "input": self._load_source_hashes(work),
+            "input": self._load_source_hashes(work_dir),
             "data": " and ".join(source.name for source in sources),
             "licence": " and ".join(source.licence for source in sources),
         }
-        task.file_hashes = {name: sha256_file(table_path(work, name)) for name in self.datasets}
+        task.file_hashes = {name: sha256_file(table_path(work_dir, name)) for name in self.datasets}
         return task
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if a table is missing."""
-        self._load_source_hashes(work)
+        self._load_source_hashes(work_dir)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the tables of the data sets again."""
-        prepare_quality(data_dir, self.datasets, work)
-        return self._load_source_hashes(work)
+        prepare_quality(data_dir, self.datasets, work_dir)
+        return self._load_source_hashes(work_dir)
 
-    def _load_source_hashes(self, work: Path) -> dict[str, str]:
-        return {file: value for name in self.datasets for file, value in load_source_hashes(work, name).items()}
+    def _load_source_hashes(self, work_dir: Path) -> dict[str, str]:
+        return {file: value for name in self.datasets for file, value in load_source_hashes(work_dir, name).items()}
 
 
 class QualityTask(ListwiseTask):

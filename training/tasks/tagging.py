@@ -49,7 +49,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
 
     @property
-    def surface_vectors(self) -> VectorMethod:
+    def surface_vector_method(self) -> VectorMethod:
         """Method of the surface-token vectors."""
         return self.vectors
 
@@ -57,14 +57,14 @@ class TaggingSpec(TaskSpec, frozen=True):
         """Return the name of the language model to initialise from, or an empty string."""
         return self.init_from
 
-    def build_network(self, recipe: Recipe, vectors: Path, checkpoints: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
         """Build a tagger, initialised from the language model; raise UsageError if vocabularies or sizes differ."""
-        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors)
+        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:
-            model, tokeniser, fingerprint = load_network(checkpoints / self.init_from, LANGUAGE_MODEL_FORMAT)
+            model, tokeniser, fingerprint = load_network(checkpoints_dir / self.init_from, LANGUAGE_MODEL_FORMAT)
             pretrained, initial = (
                 {name: tensor for name, tensor in module.state_dict().items() if name.startswith(TRANSFERRED_LAYERS)}
                 for module in (model, network)
@@ -79,22 +79,24 @@ class TaggingSpec(TaskSpec, frozen=True):
             source["init_from"] = {"name": self.init_from, "fingerprint": fingerprint}
         return TrainableNetwork(ENRICHER_FORMAT, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> TaggingTask:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> TaggingTask:
         """Load the documents and split them."""
-        splits = [split_documents(load_documents(work, name), recipe.seed) for name in self.datasets]
+        splits = [split_documents(load_documents(work_dir, name), recipe.seed) for name in self.datasets]
         task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
         task.data_description = f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
-        paths = [table_path(work, name) for name in self.datasets]
+        paths = [table_path(work_dir, name) for name in self.datasets]
         task.training_data, task.file_hashes = {"input": {path.name: sha256_file(path) for path in paths}}, {}
         return task
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if a table is missing."""
         for name in self.datasets:
-            load_documents(work, name)
+            load_documents(work_dir, name)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError, as the data cannot be rebuilt from a single directory."""
         raise UsageError("the training data are tagged documents; run `prepare tags`, `prepare vectors` and `fit` again")
 

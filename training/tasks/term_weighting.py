@@ -50,14 +50,16 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 
-    def build_task(self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work: Path, device: torch.device) -> Task[Any]:
+    def build_task(
+        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
+    ) -> Task[Any]:
         """Load the passages and split them by discussion."""
-        manifest, roles = read_passages_manifest(work, self.documents), _assign_passages(work, self, recipe.seed)
+        manifest, roles = read_passages_manifest(work_dir, self.documents), _assign_passages(work_dir, self, recipe.seed)
         training: list[tuple[np.ndarray, np.ndarray]] = []
         passages: list[Passage] = []
         labels: list[LabelledWords] = []
         baseline = IdfBaseline()
-        for index, row in enumerate(iter_passages(work, self.documents, self.reference)):
+        for index, row in enumerate(iter_passages(work_dir, self.documents, self.reference)):
             if index not in roles:
                 continue
             passage = trainee.tokeniser.encode(row["passage"])
@@ -74,15 +76,15 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         task.training_data, task.file_hashes = manifest.inputs, {name: file.xxh3 for name, file in manifest.files.items()}
         return task
 
-    def check_prepared(self, work: Path) -> None:
+    def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the passages are missing."""
-        read_passages_manifest(work, self.documents)
+        read_passages_manifest(work_dir, self.documents)
 
-    def prepare_again(self, data_dir: Path, work: Path, training_data: dict[str, Any]) -> dict[str, str]:
+    def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the passages again; raise UsageError if they were filtered by qrels or runs."""
         if training_data["qrels"] or training_data["runs"]:
             raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` again")
-        prepare_passages(data_dir, work)
+        prepare_passages(data_dir, work_dir)
         return hash_input_files(find_corpus_files(data_dir))
 
 
@@ -95,7 +97,7 @@ class TrainingPassages:
 
     @classmethod
     def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> TrainingPassages:
-        """Pad the ids and targets (-1, 0 or 1) of passages."""
+        """Build padded training passages from pairs of ids and targets (-1, 0 or 1)."""
         word_pieces = PaddedTexts.from_ids([ids for ids, _ in examples])
         labels = PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in examples])  # padded with 0
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
@@ -132,7 +134,7 @@ class TermWeightingTask(Task[DeepCT]):
         return sum_squared_error(network(ids, mask), targets) / (self._training.targets[batch] >= 0).sum().to(self._device)
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure the best constant and a linear function of IDF."""
+        """Measure the best constant term weight and the best linear function of IDF."""
         return {
             CONSTANT: term_weighting_metrics(self._labels, self._baseline.predict_constant(self._labels)),
             IDF: term_weighting_metrics(self._labels, self._baseline.predict_from_idf(self._labels)),
@@ -177,14 +179,14 @@ def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
     return (weights[is_labelled] - targets[is_labelled]).square().sum()
 
 
-def _assign_passages(work: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
+def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
     """Assign passages to training or validation by discussion; raise InputError if there is only one discussion."""
-    discussions = [row["discussion"] for row in iter_passages(work, settings.documents, settings.reference)]
+    discussions = [row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)]
     names = sorted(set(discussions))
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)
     is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
     if not (~is_held_out).any():
-        raise InputError(f"{passages_dir(work)}: 1 discussion; at least 2 are needed to hold one out; use a larger corpus")
+        raise InputError(f"{passages_dir(work_dir)}: 1 discussion; at least 2 are needed to hold one out; use a larger corpus")
     training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     training = random_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
     validation = random_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]

@@ -111,7 +111,7 @@ def read_mrpc(file: Path) -> pd.DataFrame:
 
 
 def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
-    """Scale the published split sizes to a number of pairs."""
+    """Scale the published split sizes to `n_pairs` pairs in all."""
     train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
     return [train, dev, n_pairs - train - dev]
 

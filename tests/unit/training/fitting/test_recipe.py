@@ -44,7 +44,7 @@ def test_every_ranker_has_a_recipe() -> None:
         derived: dict[str, Any] = {"vocabulary": 10}
         if issubclass(network_class, BERTNetwork):
             derived = PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
-        elif recipe.task.surface_vectors:
+        elif recipe.task.surface_vector_method:
             derived["tags"] = tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
         network_class(network_class.Config(**derived, **recipe.network))
 
@@ -63,7 +63,7 @@ def test_tagger_recipes_differ_in_data_and_vectors() -> None:
         assert (tagger.network, tagger.max_terms, tagger.training) == (first.network, first.max_terms, first.training)
         start = recipes[tagger.initial_checkpoint]
         assert isinstance(start.task, LanguageModelSpec)
-        assert start.task.surface_vectors == tagger.task.surface_vectors
+        assert start.task.surface_vector_method == tagger.task.surface_vector_method
         changed = {name for name, size in tagger.network.items() if start.network[name] != size}
         assert changed == {"dropout", "output_dropout", "longest"}
     assert (first.network["hidden"], first.network["cell"], first.network["dimensions"]) == (200, "lstm", 100)
@@ -104,7 +104,7 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
         (GOOD + "learning_rate = -1.0", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
         ("ranker = ", "malformed TOML"),
         (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
-        ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokenizer; remove max_terms"),
+        ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
         ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
         (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected at least 1"),
         (GOOD + "max_steps = -1", "Expected `int` >= 0 - at `$.training.max_steps`"),
