@@ -158,7 +158,7 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
 
 
 def main() -> None:
-    """Run the benchmarks that the command line names and print their results."""
+    """Run the benchmarks named on the command line and print their results."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}")
     parser.add_argument(
@@ -186,13 +186,13 @@ def main() -> None:
         "--scaling",
         type=Path,
         metavar="FILE",
-        help="write a plot of time against input size to this PNG file, and run no benchmarks",
+        help="PNG file for a plot of time against input size; no benchmarks are run",
     )
     parser.add_argument(
         "--readme",
         type=Path,
         metavar="FILE",
-        help="update the tables of the READMEs from this JSON file, and run no benchmarks",
+        help="JSON file with the results to write to the READMEs; no benchmarks are run",
     )
     args = parser.parse_args()
     unknown = set(args.names) - set(BENCHMARKS)
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def _save(file: Path, results: dict[str, list[dict[str, object]]]) -> None:
-    """Merge results into a JSON file, in the order of `BENCHMARKS`."""
+    """Merge results into a JSON file, sorted in the order of `BENCHMARKS`."""
     machine = {"processor": detect_cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | results
     ordered = {name: merged[name] for name in BENCHMARKS if name in merged}

@@ -1,4 +1,4 @@
-"""Timing of two implementations in turn, and of processes, with their peak memory."""
+"""Time two implementations alternately, and measure the time and peak memory of processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Two implementations of the same task, and the number of units that each processes."""
+    """This project's and a baseline's implementation of a task, and the number of units that each processes."""
 
     name: str
     baseline_name: str
@@ -31,7 +31,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Result:
-    """A measurement and its ratio to a baseline or target."""
+    """This project's measurement, that of a baseline or a target, and their ratio."""
 
     name: str
     task: str

@@ -29,14 +29,14 @@ PAIRS = 640  # maximum number of pairs, evenly spaced over the candidates of all
 
 
 def build_benchmark(name: str, directory: Path) -> Benchmark:
-    """Build the benchmark on texts truncated to the maximum lengths of the checkpoint.
+    """Build the benchmark of a network on texts truncated to the maximum lengths of the checkpoint.
 
     The head of a CrossEncoder is linear, so the baseline omits the histograms and kernels of CEDR networks.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser = checkpoint.tokeniser
     assert isinstance(tokeniser, WordPieceTokeniser)
-    tokenizer, lengths = Tokenizer.from_str(tokeniser.to_bytes().decode()), tokeniser.lengths
+    hf_tokenizer, lengths = Tokenizer.from_str(tokeniser.to_bytes().decode()), tokeniser.lengths
     topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
     candidates = retrieve(topics, ConclusionIndex.build(collection))
     rows = np.unique(np.linspace(0, len(candidates) - 1, PAIRS).astype(int))
@@ -48,7 +48,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     pairs = [(queries[qid], premises[docno]) for qid, docno in zip(sample["qid"], sample["docno"], strict=True)]
 
     with tempfile.TemporaryDirectory() as folder:
-        _save_as_cross_encoder(checkpoint.network, tokenizer, Path(folder))
+        _save_as_cross_encoder(checkpoint.network, hf_tokenizer, Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
     batch_size = checkpoint.network.cpu_batch_size
 
@@ -67,7 +67,7 @@ def build_benchmark(name: str, directory: Path) -> Benchmark:
     )
 
 
-def _save_as_cross_encoder(ranker: torch.nn.Module, tokenizer: Tokenizer, folder: Path) -> None:
+def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:
     """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
     model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
     state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
@@ -75,4 +75,4 @@ def _save_as_cross_encoder(ranker: torch.nn.Module, tokenizer: Tokenizer, folder
     model.load_state_dict(head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
     model.save_pretrained(folder)
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)

@@ -33,15 +33,15 @@ def measure(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
             runs.append(run_process("-m", "tests.benchmarks.corpus", method, directory))
     times = {method: [float(process.output) for process in runs] for method, runs in processes.items()}
     medians = {method: statistics.median(values) for method, values in times.items()}
-    peak = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
+    median_peaks = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
     size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
-    rates = [f"{value:.2f} s" for value in medians.values()]
-    peaks = [f"{value:.2f} GB" for value in peak.values()]
+    seconds = [f"{value:.2f} s" for value in medians.values()]
+    peaks = [f"{value:.2f} GB" for value in median_peaks.values()]
     task = f"corpus of {size:.2f} GB to a frame"
     return [
-        Result("corpus", task, BASELINE, *rates, medians["baseline"] / medians["ours"], 4, times),
-        Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, peak["baseline"] / peak["ours"], 2),
-        _measure_streaming(directory, work_dir, size, peak["ours"]),
+        Result("corpus", task, BASELINE, *seconds, medians["baseline"] / medians["ours"], 4, times),
+        Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, median_peaks["baseline"] / median_peaks["ours"], 2),
+        _measure_streaming(directory, work_dir, size, median_peaks["ours"]),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks of DeepCT: encoding, against sentence-transformers, and peak memory on many documents, against few.
+"""Benchmarks of DeepCT: encoding, against sentence-transformers, and peak memory for many documents, against few.
 
 `python -m tests.benchmarks.deepct SHARDS` is the process whose memory is measured.
 """
@@ -50,7 +50,7 @@ def build_benchmark(directory: Path) -> Benchmark:
 
 
 def measure_memory() -> Result:
-    """Compare the peak memory of two processes, of which one enriches few documents and the other many."""
+    """Compare the peak memory of two processes that enrich few and many documents."""
     few, many = (run_process("-m", "tests.benchmarks.deepct", str(shards)).peak for shards in SHARDS)
     task, baseline = (f"peak memory, {shards * SHARD_SIZE:,} arguments enriched" for shards in reversed(SHARDS))
     sizes = [f"{peak / 1e9:.2f} GB" for peak in (many, few)]

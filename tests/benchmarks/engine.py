@@ -1,4 +1,4 @@
-"""Benchmark of Ray's one-thread workers against the local engine on the same shards, and costs per shard."""
+"""Benchmarks of Ray's one-thread workers, against the local engine on the same shards, and of the costs per shard."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
 def measure(directory: Path, repetitions: int) -> list[Result]:
-    """Measure the throughput of BERT, the cost of empty shards, and the costs that the simulation needs."""
+    """Measure the throughput of BERT, the cost of empty shards, and the costs per shard that the simulation needs."""
     threads = torch.get_num_threads()
     with open_engine("ray") as ray:
         throughput = [_measure_throughput(directory, ray, n, repetitions) for n in (threads, 1)]
@@ -99,7 +99,7 @@ class ZeroBytes:
     size: int
 
     def __call__(self, shard: object) -> bytes:
-        """Return the zero bytes, whatever the shard."""
+        """Return zero bytes for any shard."""
         return bytes(self.size)
 
 

@@ -36,7 +36,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in REC
 
 
 def measure(directory: Path) -> list[Result]:
-    """Run twice; measure the time of the second run, which reads cached indexes, and the higher peak memory of the two."""
+    """Rank in two processes; measure the time of the second, which reads cached indexes, and the higher peak memory."""
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         first = run_process("-m", "tests.benchmarks.fusion", directory, cache_dir)

@@ -1,4 +1,4 @@
-"""Comparison of the speed and the nDCG@5 of a BERT network on the CPU in bfloat16, int8 and float32.
+"""Benchmark of the speed and the nDCG@5 of a BERT network on the CPU in bfloat16 and int8, against float32.
 
 `rank --precision` supports bfloat16 but not int8.
 """
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 
 
 def measure(directory: Path, qrels: Path) -> list[Result]:
-    """Score the candidates of each topic in each precision; in int8, the linear layers are dynamically quantised.
+    """Measure the speed and the nDCG@5 of each precision; for int8, the linear layers are dynamically quantised.
 
     Raises:
         UsageError: If the processor does not support bfloat16.

@@ -24,24 +24,24 @@ COLD_SECONDS, CACHED_SECONDS = 240, 60  # target times of the fusion, with an em
 
 @dataclass(frozen=True)
 class RankProcess:
-    """A finished process of the `rank` command, and its seconds per stage."""
+    """A finished process of the `rank` command and its seconds by stage."""
 
     process: Process
     stages: dict[str, float]
 
     def sum_seconds(self, systems: list[str]) -> float:
-        """Sum the seconds of systems, excluding stages that several systems share."""
+        """Return the total seconds of systems, excluding stages that several systems share."""
         return sum(self.stages[system] for system in systems)
 
 
 def measure_all_systems(directory: Path) -> Result:
-    """Compare the time taken to rank with all systems with the sum of the times of the networks alone."""
+    """Compare the time of a process that ranks with all systems with the scoring times of its networks."""
     networks = [name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()]
     with tempfile.TemporaryDirectory() as folder:
-        execution = rank(directory, Path(folder) / "runs", None, [])
-    total, scoring = execution.process.seconds, execution.sum_seconds(networks)
+        rank_process = rank(directory, Path(folder) / "runs", None, [])
+    total, scoring = rank_process.process.seconds, rank_process.sum_seconds(networks)
     times = [f"{total:.0f} s", f"{scoring:.0f} s"]
-    stages = {name: [seconds] for name, seconds in execution.stages.items()}
+    stages = {name: [seconds] for name, seconds in rank_process.stages.items()}
     task = "all systems (at most 1.25 times the networks' time)"
     return Result("all_systems", task, "the networks' time", *times, scoring / total, 1 / 1.25, stages)
 
@@ -51,13 +51,13 @@ def measure_second_run(directory: Path, system: str = "knrm") -> Result:
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         inputs = split_topics(directory, Path(folder))
-        executions = [rank(half, Path(folder) / f"runs-{half.name}", cache_dir, [system]) for half in inputs]
-    overheads = [execution.process.seconds - execution.sum_seconds([system]) for execution in executions]
+        rank_processes = [rank(half, Path(folder) / f"runs-{half.name}", cache_dir, [system]) for half in inputs]
+    overheads = [rank_process.process.seconds - rank_process.sum_seconds([system]) for rank_process in rank_processes]
     times = [f"{overheads[1]:.1f} s", f"{overheads[0]:.1f} s"]
     stages = {
         f"{label}, {name}": [value]
-        for label, execution in zip(("first", "second"), executions, strict=True)
-        for name, value in execution.stages.items()
+        for label, rank_process in zip(("first", "second"), rank_processes, strict=True)
+        for name, value in rank_process.stages.items()
     }
     task = f"second run on the same corpus, different topics ({system}), excluding scoring time"
     return Result("second_run", task, "first run", *times, overheads[0] / overheads[1], 2, stages)
@@ -69,8 +69,8 @@ def measure_default_system(directory: Path) -> list[Result]:
     with tempfile.TemporaryDirectory() as folder:
         cache_dir = Path(folder) / "cache"
         for state, limit in (("empty cache", COLD_SECONDS), ("cached", CACHED_SECONDS)):
-            execution = rank(directory, Path(folder) / state, cache_dir, ["fusion"], precision)
-            seconds, stages = execution.process.seconds, {name: [value] for name, value in execution.stages.items()}
+            rank_process = rank(directory, Path(folder) / state, cache_dir, ["fusion"], precision)
+            seconds, stages = rank_process.process.seconds, {name: [value] for name, value in rank_process.stages.items()}
             task = f"fusion, corpus of {_measure_corpus_gigabytes(directory):.2f} GB, {precision}, {state}"
             times = [f"{seconds:.1f} s", f"{limit} s"]
             results.append(Result("default_system", task, "target", *times, limit / seconds, 1, stages))
@@ -99,11 +99,11 @@ def measure_memory(directory: Path) -> list[Result]:
 
 def _measure_peak(directory: Path, systems: list[str], limit: float) -> Result:
     with tempfile.TemporaryDirectory() as folder:
-        execution = rank(directory, Path(folder) / "runs", None, systems)
-    sizes = [f"{execution.process.peak / 1e9:.2f} GB", f"{limit / 1e9:.0f} GB"]
-    stages = {name: [seconds] for name, seconds in execution.stages.items()}
+        rank_process = rank(directory, Path(folder) / "runs", None, systems)
+    sizes = [f"{rank_process.process.peak / 1e9:.2f} GB", f"{limit / 1e9:.0f} GB"]
+    stages = {name: [seconds] for name, seconds in rank_process.stages.items()}
     task = f"peak memory, {', '.join(systems)}, corpus of {_measure_corpus_gigabytes(directory):.2f} GB"
-    return Result("memory", task, "target", *sizes, limit / execution.process.peak, 1, stages)
+    return Result("memory", task, "target", *sizes, limit / rank_process.process.peak, 1, stages)
 
 
 def _measure_corpus_gigabytes(directory: Path) -> float:

@@ -16,7 +16,7 @@ TARGET_SECONDS = 1.0
 
 
 def measure(repetitions: int) -> Result:
-    """Measure the median time of the repetitions."""
+    """Measure the median time of reading the file."""
     rng = random.Random(0)
     lines = [
         f"{topic} Q0 S{rng.randrange(16**8):x}-A{rng.randrange(16**8):x} {rank} {DOCUMENTS - rank + rng.random():.6f} tag\n"

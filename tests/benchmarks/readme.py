@@ -1,4 +1,4 @@
-"""Generation of the READMEs' tables of speed and of simulated clusters."""
+"""Update the READMEs' tables of benchmark results and of simulated clusters."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.benchmarks.synthetic_inputs import open_execution
 
 
 def build_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of finding the top conclusions of all topics.
+    """Build the benchmark of retrieving the top conclusions for all topics.
 
     Raises:
         AssertionError: If the top conclusions or their scores differ from those of rank-bm25.

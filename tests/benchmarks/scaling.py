@@ -1,4 +1,4 @@
-"""Plot of time against the numbers of topics, candidates and arguments."""
+"""Plot time against the numbers of topics, candidates and arguments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Curves = dict[str, list[tuple[float, float]]]  # name → points (size, seconds)
 
 
 def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
-    """Measure times, save a plot with a panel per kind of input size, and return the points of the panels.
+    """Measure times, save a plot with one panel per kind of size, and return the curves of the panels.
 
     Args:
         directory: Input for the panels of topics and candidates.
@@ -108,7 +108,7 @@ def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerChe
 
 
 def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
-    """Load the checkpoints of the re-ranking networks with the given token unit."""
+    """Load the checkpoints of the re-ranking networks whose tokens are words or word pieces (`unit`)."""
     checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
     return {
         name: checkpoint

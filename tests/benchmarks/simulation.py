@@ -1,4 +1,4 @@
-"""Simulation, based on measured costs per shard, of a cluster that computes the vectors of all premises."""
+"""Simulate, from measured costs per shard, a cluster that computes the vectors of all premises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from tests.benchmarks.engine import FEW_SHARDS, MANY_SHARDS, PAIRS, SHARD_SIZE
 from tests.benchmarks.synthetic_inputs import ARGUMENTS
 
-GPU_SPEEDUP = 300  # relative to a one-thread worker; an assumption, not measured
+GPU_SPEEDUP = 300  # assumed, not measured; relative to a one-thread worker
 BYTES_PER_SECOND = 1.25e9  # of a 10 Gbit/s network
 LARGE = 50_000_000  # number of premises
 CASES = (
@@ -127,7 +127,7 @@ def _estimate_memory(results: Results, argument_count: int) -> float:
 
 
 def _find_row(rows: list[dict[str, Any]], **fields: str) -> dict[str, Any]:
-    """Return the only row with the given fields."""
+    """Return the only row with these values of fields."""
     [row] = [row for row in rows if fields.items() <= row.items()]
     return row
 

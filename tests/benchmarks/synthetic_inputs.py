@@ -1,4 +1,4 @@
-"""Benchmark inputs of different sizes, generated from a small input."""
+"""Generate inputs of different sizes from a small input, and load and sample inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution
 
-ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers in args.me
+ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers of arguments and of distinct conclusions in args.me
 
 
 def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:

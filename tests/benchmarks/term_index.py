@@ -1,4 +1,4 @@
-"""Benchmarks of the term index of a full-size corpus: building, against bm25s, and size, load time and search speed."""
+"""Benchmarks of the term index of a full-size corpus: build rate against bm25s, size, load time and search speed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 3
 def measure(directory: Path, work_dir: Path) -> list[Result]:
     """Measure build rate, size, load time and search speed.
 
-    Both sides index texts from memory without stop words; only the term index is also written to disk.
+    Both implementations index texts in memory without stop words; only the term index is also written to disk.
     """
     settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
     with open_execution(directory) as execution:
@@ -51,10 +51,8 @@ def measure(directory: Path, work_dir: Path) -> list[Result]:
         return len(queries) / min(seconds)
 
     speeds = measure_search_speed(None), measure_search_speed(EXPANSION)
-    build_times = {
-        "ours": build_seconds,
-        "baseline": _time(baseline),
-    }  # the baseline is timed last, since its memory use slows the other measurements
+    # The baseline is timed last, since its memory use slows the other measurements.
+    build_times = {"ours": build_seconds, "baseline": _time(baseline)}
     task = f"term index of {len(texts):,} arguments"
     rates = [f"{len(texts) / value:,.0f} documents/s" for value in build_times.values()]
     times = {side: [value] for side, value in build_times.items()}

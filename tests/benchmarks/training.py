@@ -37,7 +37,7 @@ NO_QUERIES = ValidationQueries(
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM, computing each distinct word once per batch, against a pass over all windows."""
+    """Build the benchmark of SNRM's training step, which computes a distinct word once per batch, against all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch = recipe.training.batch_size
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)

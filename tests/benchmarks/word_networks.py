@@ -1,4 +1,4 @@
-"""Benchmarks of scoring, from token ids to scores, against a forward pass over padded batches of 32 pairs."""
+"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches of 32 pairs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def find_obstacle() -> str:
-    """Return the reason why this machine cannot build images, or an empty string."""
+    """Return why this machine cannot build images, or an empty string."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "building an image needs root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -39,7 +39,7 @@ def find_obstacle() -> str:
 
 
 class Image:
-    """A built and mounted image."""
+    """The container image, built and mounted."""
 
     def __init__(self, work_dir: Path, index: str | None = None, layers: bool = False, ray: bool = False) -> None:
         """Build the image, or reuse an earlier build.
@@ -53,7 +53,7 @@ class Image:
         self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
         self._build_base()
         index = index or _find_cpu_index(work_dir)
-        paths = [*_list_pip_mounts(work_dir), *_find_local_paths([index])]
+        paths = [*_write_pip_settings(work_dir), *_find_local_paths([index])]
         mounts = [flag for path in paths for flag in ("--volume", f"{path}:{path}:ro")]
         mounts += ["--volume", f"{work_dir / 'pip.conf'}:/etc/pip.conf:ro"]
         build_args = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={read_revision()}"]
@@ -184,8 +184,8 @@ def read_revision() -> str:
     return process.stdout.strip() or "unknown"
 
 
-def _list_pip_mounts(work_dir: Path) -> list[Path]:
-    """Copy this machine's pip settings to pip.conf in `work_dir` and return the local paths that they contain."""
+def _write_pip_settings(work_dir: Path) -> list[Path]:
+    """Write this machine's pip settings to pip.conf in `work_dir` and return the local paths that they contain."""
     config = _run_command(sys.executable, "-m", "pip", "config", "list")
     settings = dict(line.split("=", 1) for line in config.splitlines())
     lines = {name.rpartition(".")[2]: value.strip("'") for name, value in settings.items()}
@@ -196,7 +196,7 @@ def _list_pip_mounts(work_dir: Path) -> list[Path]:
 
 
 def _find_local_paths(words: list[str]) -> list[Path]:
-    """Find the paths among words that exist; of a file:// index, the parent directory, which may contain the packages."""
+    """Return the existing paths among words; for a file:// URL, its parent directory, which may contain the packages."""
     urls = [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")]
     return sorted(path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists())
 

@@ -20,7 +20,7 @@ from tests.unit.test_readme import tira_commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
 
-MAX_IMAGE_BYTES = 2.5e9  # maximum for the CPU image
+MAX_IMAGE_BYTES = 2.5e9  # maximum size of the CPU image
 
 
 @pytest.fixture(scope="session")

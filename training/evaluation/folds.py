@@ -8,11 +8,11 @@ import numpy as np
 N_FOLDS = 5
 
 
-def few_topics_warning(topics: int) -> str:
+def few_topics_warning(n_topics: int) -> str:
     """Return a warning if there are fewer topics than folds, else an empty string."""
-    if topics >= N_FOLDS:
+    if n_topics >= N_FOLDS:
         return ""
-    return "1 topic: no cross-validation" if topics < 2 else f"{topics} topics: leave-one-out cross-validation"
+    return "1 topic: no cross-validation" if n_topics < 2 else f"{n_topics} topics: leave-one-out cross-validation"
 
 
 def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
@@ -31,6 +31,12 @@ class Fold:
 
 def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
     """Split names into folds whose test sets partition them; a single fold has an empty test set.
+
+    Args:
+        names: Names of debates or topics.
+        n_folds: Number of folds.
+        n_dev: Number of dev names per fold.
+        seed: Random seed of the split.
 
     Raises:
         ValueError: If there are too few names for the folds and dev sets.

@@ -15,15 +15,15 @@ TOUCHE_DEPTH = 5
 # trec_eval=True selects linear gains in nDCG, but in other measures it sorts by score. Runs are in rank order (as in Touché's
 # script), so it is False for the latter.
 MEASURES: dict[str, Measure] = {
-    "nDCG@5": lambda e: e.get_ndcg(depth=5, per_query=True, trec_eval=True),
-    "nDCG@10": lambda e: e.get_ndcg(depth=10, per_query=True, trec_eval=True),
-    "nDCG@25": lambda e: e.get_ndcg(depth=25, per_query=True, trec_eval=True),
-    "MAP": lambda e: e.get_map(depth=1000, per_query=True, trec_eval=False),
-    "MRR": lambda e: e.get_reciprocal_rank(depth=1000, per_query=True, trec_eval=False),
-    "P@5": lambda e: e.get_precision(depth=5, per_query=True, trec_eval=False),
-    "Rprec": lambda e: e.get_rprec(depth=1000, per_query=True, trec_eval=False),
+    "nDCG@5": lambda evaluation: evaluation.get_ndcg(depth=5, per_query=True, trec_eval=True),
+    "nDCG@10": lambda evaluation: evaluation.get_ndcg(depth=10, per_query=True, trec_eval=True),
+    "nDCG@25": lambda evaluation: evaluation.get_ndcg(depth=25, per_query=True, trec_eval=True),
+    "MAP": lambda evaluation: evaluation.get_map(depth=1000, per_query=True, trec_eval=False),
+    "MRR": lambda evaluation: evaluation.get_reciprocal_rank(depth=1000, per_query=True, trec_eval=False),
+    "P@5": lambda evaluation: evaluation.get_precision(depth=5, per_query=True, trec_eval=False),
+    "Rprec": lambda evaluation: evaluation.get_rprec(depth=1000, per_query=True, trec_eval=False),
 }
-BPREF: dict[str, Measure] = {"bpref": lambda e: e.get_bpref(depth=1000, per_query=True, trec_eval=False)}
+BPREF: dict[str, Measure] = {"bpref": lambda evaluation: evaluation.get_bpref(depth=1000, per_query=True, trec_eval=False)}
 
 
 def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:

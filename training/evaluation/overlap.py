@@ -19,11 +19,11 @@ MAX_LISTED = 3  # maximum number of topics listed in a message
 
 @dataclass(frozen=True)
 class Overlap:
-    """Overlap of a run with qrels."""
+    """Topics of a run that qrels judge, and the judged documents among its top five."""
 
-    run: str
-    qrels: str
-    common_topics: list[str]  # topics in run and qrels
+    run: str  # name
+    qrels: str  # name
+    common_topics: list[str]  # run topics with a relevant document
     n_evaluated: int  # number of topics with a relevant document; means are over these
     unjudged_topics: list[str]  # run topics without judgments
     topics_without_relevant: list[str]  # judged topics without a relevant document, which are excluded
@@ -36,7 +36,7 @@ class Overlap:
         return len(self.common_topics) == self.n_evaluated
 
     def summary(self) -> str:
-        """Format the overlap in one line."""
+        """Describe the overlap in one line."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
         coverage = f"{len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
         parts = [f"{self.run} × {self.qrels}: {coverage}"]
@@ -49,9 +49,19 @@ class Overlap:
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels; raise InputError with both file names if they have no common topic."""
+    """Compute the overlap of a run and qrels, and warn if topics are missing from the run.
+
+    Args:
+        run: Run `qid docno`.
+        qrels: Judgments `qid docno rel`.
+        names: Names of run and qrels.
+        files: Files of run and qrels, for the error message.
+
+    Raises:
+        InputError: If no topic of the run has a relevant document.
+    """
     topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(get_evaluated_topics(qrels)), set(qrels["qid"])
-    common = common_topics(topics, qrels, *files)
+    common = find_common_topics(topics, qrels, *files)
     top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)
     judged_top = top.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     unjudged = [qid for qid in topics if qid not in judged]
@@ -67,14 +77,14 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
 def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
     """Log the number of judged topics in the input; raise InputError if there are none."""
     evaluated = get_evaluated_topics(qrels)
-    common = common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
+    common = find_common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
     absent = [qid for qid in evaluated if qid not in common]
     missing = f"; missing from the input: {_abbreviate(absent)}" if absent else ""
     level = logging.WARNING if missing else logging.INFO
     log.log(level, "%s × %s: %d of %d judged topics%s", source.directory, name, len(common), len(evaluated), missing)
 
 
-def common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
+def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
     """Return those of `topics` that have a relevant document; raise InputError if there are none."""
     evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
     if not judged & set(topics):

@@ -1,4 +1,4 @@
-"""Plot evaluation results."""
+"""Plot evaluation results as PNG images."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
 def _panels(count: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
-    """Create a figure with a grid of panels, each of a size in inches; return the figure and the panels' axes."""
+    """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the panels' axes."""
     rows = -(-count // columns)
     fig = new_figure(width * columns, height * rows)
     axes = list(fig.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
@@ -82,21 +82,21 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
     return to_png(fig)
 
 
-def plot_candidate_recall(coverage: pd.DataFrame) -> bytes:
-    """Plot relevant documents and relevant candidates per topic: columns `relevant` and `retrieved` of a table."""
+def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
+    """Plot the numbers of relevant documents (`relevant`) and of relevant candidates (`retrieved`) per topic."""
     fig = new_figure(10, 3)
     ax = fig.subplots()
-    positions = range(len(coverage))
-    ax.bar(positions, coverage["relevant"], color="#c9d5e3", label="relevant in the corpus")
-    ax.bar(positions, coverage["retrieved"], color=NEUTRAL, label="relevant among the candidates")
-    ax.set_xticks(positions, coverage.index, fontsize=7, rotation=90)
+    positions = range(len(counts))
+    ax.bar(positions, counts["relevant"], color="#c9d5e3", label="relevant in the corpus")
+    ax.bar(positions, counts["retrieved"], color=NEUTRAL, label="relevant among the candidates")
+    ax.set_xticks(positions, counts.index, fontsize=7, rotation=90)
     ax.set(xlabel="topic", ylabel="documents")
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return to_png(fig)
 
 
 class LengthPanel(NamedTuple):
-    """Word counts, scores and quality percentiles, each (arguments,), of a data set."""
+    """Word counts, scores and quality percentiles of a data set's arguments, each (arguments,)."""
 
     title: str
     words: np.ndarray
@@ -105,7 +105,7 @@ class LengthPanel(NamedTuple):
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
-    """Plot scores against lengths, with a panel per data set and a point per argument, darker for higher quality."""
+    """Plot scores against lengths: one panel per data set, one point per argument, darker for higher quality."""
     fig, axes = _panels(len(panels), 3, 3.3, 3.3)
     for ax, panel in zip(axes, panels, strict=True):
         ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)

@@ -1,4 +1,4 @@
-"""Paired significance tests with Holm correction, and bootstrap intervals."""
+"""Compute paired significance tests with Holm's correction, and bootstrap intervals."""
 
 from collections.abc import Mapping
 
@@ -33,10 +33,10 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     """Test each run's values of a measure per topic (NaN if undefined) against those of a baseline.
 
     Returns:
-        One row per other run, over topics defined for both: `n_topics`, `difference` of means, two-sided p values of the paired
-        t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker, Allan, Carterette 2007), and both after
-        Holm's correction for the number of runs (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two topics or
-        constant differences.
+        One row per other run, over the topics with values of both: `n_topics`, `difference` of means, two-sided p values of
+        the paired t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker, Allan, Carterette 2007), and
+        both after Holm's correction for the number of runs (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two
+        topics or constant differences.
     """
     rows = {}
     for name, column in values.items():
@@ -58,18 +58,18 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     return table
 
 
-def sample_size_warning(topics: int) -> str:
+def sample_size_warning(n_topics: int) -> str:
     """Return a warning if there are too few topics, else an empty string."""
-    if topics < MIN_TOPICS:
-        return f"{pluralise(topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
-    if topics < MIN_TOPICS_FOR_P05:
-        min_p = f"{2 / 2**topics:.3f}".lstrip("0")
-        return f"{topics} topics: the randomisation test cannot reach p < {min_p}; intervals are imprecise"
+    if n_topics < MIN_TOPICS:
+        return f"{pluralise(n_topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
+    if n_topics < MIN_TOPICS_FOR_P05:
+        min_p = f"{2 / 2**n_topics:.3f}".lstrip("0")
+        return f"{n_topics} topics: the randomisation test cannot reach p < {min_p}; intervals are imprecise"
     return ""
 
 
 def holm_correction(p: np.ndarray) -> np.ndarray:
-    """Apply Holm's step-down correction (Holm 1979); NaN values are ignored."""
+    """Correct p values by Holm's step-down procedure (Holm 1979), ignoring NaN."""
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]

@@ -17,11 +17,15 @@ from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.tables import write_csv
 from training.plotting import new_figure, to_png
 
+log = logging.getLogger(__name__)
+
+DEPTH = 100  # number of documents compared per topic
+MIN_COMMON = 3  # minimum number of common documents for a correlation
 CORRELATIONS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # kendalltau computes tau-b
 
 
 def group_rows_by_topic(table: pd.DataFrame) -> list[np.ndarray]:
-    """Return the row numbers of each topic of each data set."""
+    """Return the row numbers of each (data, topic) pair, in order of occurrence."""
     topic_ids = table.groupby(["data", "topic"], sort=False).ngroup().to_numpy()
     return [np.flatnonzero(topic_ids == topic_id) for topic_id in range(topic_ids.max(initial=-1) + 1)]
 
@@ -34,7 +38,7 @@ def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
-    """Return the correlations of scores (rows,) with a table's labels, in percent, averaged over topics.
+    """Return the correlations of scores (rows,) with a table's labels in percent, averaged over topics.
 
     Raises:
         InputError: If all arguments of a topic have the same quality.
@@ -47,12 +51,6 @@ def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, floa
             raise InputError(f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic")
         by_topic.append(correlations(labels[rows], scores[rows]))
     return {name: round(100 * float(np.mean([values[name] for values in by_topic])), 2) for name in CORRELATIONS}
-
-
-log = logging.getLogger(__name__)
-
-DEPTH = 100  # number of documents compared per topic
-MIN_COMMON = 3  # minimum number of common documents for a correlation
 
 
 def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[str, pd.DataFrame]:
@@ -110,12 +108,12 @@ def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd
     tables = {name: pd.DataFrame(np.nan, index=names, columns=names) for name in ("jaccard", "spearman")}
     counts = pd.DataFrame(0, index=names, columns=names)
     for system_a, system_b in combinations_with_replacement(names, 2):
-        jaccards, correlations = [], []
+        jaccards, coefficients = [], []
         for qid in sorted(rankings[system_a].keys() | rankings[system_b].keys()):
             first, second = rankings[system_a].get(qid, []), rankings[system_b].get(qid, [])
             jaccards.append(jaccard(first, second))
-            correlations.append(spearman(first, second))
-        defined = [value for value in correlations if value is not None]
+            coefficients.append(spearman(first, second))
+        defined = [value for value in coefficients if value is not None]
         for row, column in ((system_a, system_b), (system_b, system_a)):
             tables["jaccard"].loc[row, column] = np.mean(jaccards)
             tables["spearman"].loc[row, column] = np.mean(defined) if defined else np.nan
@@ -138,7 +136,7 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Plot the tables of `similarity_tables` as PNG."""
+    """Plot the tables of `similarity_tables` as PNG images."""
     jaccard_map = _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
     title = "Spearman correlation of the documents in both top 100"
     return {"jaccard": jaccard_map, "spearman": _heat_map(tables["spearman"], title, -1.0)}

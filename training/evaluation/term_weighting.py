@@ -48,9 +48,9 @@ class LabelledWords:
 
 
 def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
-    """Return in percent: R² over all words; MAP and R-precision over the distinct words of passages with a relevant word.
+    """Return, in percent, R² over all words, and MAP and R-precision over the passages with a relevant word.
 
-    A passage's words are ranked by their largest predicted weight; ties keep the order of occurrence.
+    A passage's distinct words are ranked by their largest predicted weight; ties keep the order of occurrence.
 
     Raises:
         InputError: If all words have the same label.
@@ -79,13 +79,13 @@ def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[flo
 
 
 class IdfBaseline:
-    """Baselines that predict term weights from word statistics of the training passages."""
+    """Baselines that predict term weights from the word statistics of training passages: a constant, or IDF."""
 
     def __init__(self) -> None:
         self._passages = 0
         self._document_frequencies: Counter[str] = Counter()
         self._occurrences: Counter[str] = Counter()
-        self._relevant: Counter[str] = Counter()  # relevant occurrences
+        self._relevant: Counter[str] = Counter()  # occurrences labelled relevant
 
     def add(self, passage: LabelledWords) -> None:
         """Count the words of a passage."""

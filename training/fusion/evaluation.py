@@ -74,7 +74,7 @@ class FusionEvaluation:
         return pool.cross_validated_scores(self._learner(variant.learner), self._assign_folds(variant.repetition))
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
-        """Return the baselines' rankings and those of the fusion, cross-validated, with and without unjudged documents in the fit."""
+        """Return the baselines' rankings and the cross-validated ones of the fusion, also fitted to judged documents only."""
         fusions = {
             self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
             JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),

@@ -1,1 +1,1 @@
-"""Reports on runs, and the generated parts of the READMEs."""
+"""Write reports on runs, and the generated sections of the READMEs."""

@@ -46,7 +46,7 @@ class ShadedDocument:
 def mark_components(
     system: str, stage: LexicalStage, enrichment: Enrichment, execution: Execution, docno: str
 ) -> MarkedDocument:
-    """Segment a document into the claims and premises found by the enrichment, and other text."""
+    """Segment a document into the claims and premises that the enrichment tags, and other text."""
     fields = stage.load_checkpoint(execution.checkpoints).index.fields
     texts = execution.documents.read_texts({docno})
     return MarkedDocument(system, docno, enrichment.get_component_spans(execution, fields, texts))
@@ -56,23 +56,25 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     """Shade a document's words by index term frequency, without and with enrichment."""
     settings = stage.load_checkpoint(execution.checkpoints).index
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
-    terms = TermAnalyser(settings.stemmer)
+    analyser = TermAnalyser(settings.stemmer)
     network = enrichment.load_checkpoint(execution.checkpoints).network
     frequencies = network.compute_term_frequencies([words for _, words in passages])
-    surfaces = (text[word.start : word.end] for text, words in passages for word in words)
-    original = Counter(chain.from_iterable(map(terms.analyse, surfaces)))
+    surface_forms = (text[word.start : word.end] for text, words in passages for word in words)
+    original = Counter(chain.from_iterable(map(analyser.analyse, surface_forms)))
     enriched: Counter[str] = Counter()
     for token, frequency in frequencies.items():
-        enriched.update(dict.fromkeys(terms.analyse(token), frequency))
-    return ShadedDocument(system, docno, _spans(passages, original, terms), _spans(passages, enriched, terms))
+        enriched.update(dict.fromkeys(analyser.analyse(token), frequency))
+    return ShadedDocument(system, docno, _spans(passages, original, analyser), _spans(passages, enriched, analyser))
 
 
-def _spans(passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], terms: TermAnalyser) -> list[Span]:
+def _spans(
+    passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], analyser: TermAnalyser
+) -> list[Span]:
     max_frequency, spans = max(counts.values(), default=1), []
     for text, words in passages:
         end = 0
         for word in words:
-            frequency = sum(counts[term] for term in terms.analyse(text[word.start : word.end]))
+            frequency = sum(counts[term] for term in analyser.analyse(text[word.start : word.end]))
             level = min(SHADE_LEVELS, -(-SHADE_LEVELS * frequency // max_frequency))
             spans.append(Span(text[end : word.start], 0, 0))
             spans.append(Span(text[word.start : word.end], frequency, level))

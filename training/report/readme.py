@@ -1,4 +1,4 @@
-"""Update the generated README sections from the catalogue, result tables and checkpoint metrics."""
+"""Update the generated sections of the READMEs from the catalogue, result tables and checkpoint metrics."""
 
 import json
 from pathlib import Path
@@ -103,7 +103,7 @@ def results_table(means_csv: Path, checkpoints: Path) -> str:
         cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['n_topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in remaining]
         remark = f" ({REMARKS[name]})" if name in REMARKS else ""
-        lines.append(f"| {name}{remark} | {_validation_map(checkpoints, name)} | {' | '.join(cells)} |")
+        lines.append(f"| {name}{remark} | {_format_validation_map(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -128,7 +128,7 @@ def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
     return [means.assign(run=CROSS_VALIDATED_RUN)]
 
 
-def _validation_map(checkpoints: Path, name: str) -> str:
+def _format_validation_map(checkpoints: Path, name: str) -> str:
     value = _load_metrics(checkpoints, name).get("validation", {}).get("MAP@20")
     return "" if value is None else f"{value:.1f}"
 

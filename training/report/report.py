@@ -44,7 +44,7 @@ from training.tasks import find_task_spec
 log = logging.getLogger(__name__)
 
 TOP_K = 5  # number of documents per topic and system
-EXCERPT_LENGTH = 240  # maximum characters of a premise in the table; the full text is below
+EXCERPT_LENGTH = 240  # maximum number of characters of a premise in the table, below which are the full texts
 MEASURE = "nDCG@5"
 FULL_TEXT_SYSTEM = "bm25_arguments"  # compared with BM25 over conclusions
 CONCLUSION_SYSTEM = get_stage_name(CONCLUSION_BM25)
@@ -61,7 +61,7 @@ class TopicReport:
 
     qid: str
     query: str
-    mean: float  # mean measure over the systems
+    mean: float  # mean of MEASURE over the systems
     relevant: int  # number of relevant documents
     retrieved: int  # number of relevant candidates
     best_system: str
@@ -137,7 +137,7 @@ def _render(input_dir: Path, **variables: Any) -> str:
 
 
 def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Build the template variables of the measures and of the differences from the primary system."""
+    """Build the template variables of the tables of measures, and of the plot of differences from the primary system."""
     baseline = values[primary][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != primary}
     return {
@@ -148,7 +148,7 @@ def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, 
 
 
 def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, candidate_recall: pd.DataFrame) -> dict[str, Any]:
-    """Build the template variables of the candidates' recall and of the comparisons of rankings."""
+    """Build the template variables of the candidates' recall, and of the comparisons of the rankings."""
     rankings = {system: run_similarity.top_docnos(run) for system, run in runs.items()}
     similarity = run_similarity.similarity_tables(rankings)
     has_both_bm25_runs = {CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM} <= set(runs)
@@ -196,7 +196,7 @@ def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, 
 
 
 def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
-    """Build the rows of the nDCG@5 table: means, intervals and p values against the primary system."""
+    """Build the rows of the nDCG@5 table: means, intervals, and p values of the tests against the primary system."""
     tests = {
         measure: compare_with_baseline({name: values[name][measure] for name in systems}, primary)["p_randomisation_holm"]
         for measure in HEADLINE_MEASURES
@@ -225,7 +225,7 @@ def _measures_table(
 
 
 def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
-    """Count relevant documents and relevant candidates per topic."""
+    """Count, per topic, the relevant documents, the relevant candidates and all candidates."""
     relevant = qrels[qrels["rel"] > 0]
     candidates = execution.get_ranking(CONCLUSION_BM25)[["qid", "docno"]]
     retrieved = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
@@ -256,8 +256,8 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
     for enrichment, (system, stage) in best_systems.items():
         network = enrichment.load_checkpoint(execution.checkpoints).network
         highlight = mark_components if network.component_types else shade_terms
-        tops = runs[system].groupby("qid", sort=False)["docno"].first()
-        for qid, docno in track(list(tops.items()), f"highlighting {enrichment.checkpoint}", "documents"):
+        top_docnos = runs[system].groupby("qid", sort=False)["docno"].first()
+        for qid, docno in track(list(top_docnos.items()), f"highlighting {enrichment.checkpoint}", "documents"):
             highlights[str(qid)].append(highlight(system, stage, enrichment, execution, docno))
     return highlights
 
@@ -276,7 +276,7 @@ def _conclusions_vs_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mappin
 
 
 def _quality_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
-    """Label the arguments (qid, docno) of highest and lowest quality per topic, if a system re-ranks by quality."""
+    """Label the arguments (qid, docno) of highest and lowest quality per topic; empty if no system re-ranks by quality."""
     stages = [get_system(system).stage for system in systems if system in SYSTEMS]
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
@@ -291,7 +291,7 @@ def _topic_reports(
     execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
-    """Collect the contents of all evaluated topics' sections."""
+    """Build the contents of the sections of all evaluated topics."""
     source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {system: _expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
     highlights = _highlights(runs, execution)
@@ -354,7 +354,7 @@ def _cell(
 
 
 def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """Plot the learning curves of systems and enrichments; return plots and metrics by name."""
+    """Plot the learning curves of systems and enrichments; return images, settings and metrics by name."""
     curves = {}
     for system in systems:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None

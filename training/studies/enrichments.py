@@ -16,7 +16,7 @@ from training.tuning import grid as tuning
 from training.tuning.grid import Grid
 
 UNENRICHED = "none"
-INDEX_SETTINGS = IndexSettings(stemmer="porter")  # the same for all enrichments, so that only these differ
+INDEX_SETTINGS = IndexSettings(stemmer="porter")  # the same for all enrichments, to compare nothing else
 MODEL_GRIDS = ("bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3")  # names in training/configs/grids
 TESTS = ["p_t", "p_randomisation"]
 MEASURES = (*HEADLINE_MEASURES, "nDCG@25 condensed", "nDCG@25 all", BPREF)
@@ -49,8 +49,8 @@ def compare_enrichments(
     judged = tuning.load_judged_topics(qrels_files, execution)
     values_by_cell: dict[tuple[str, str], pd.DataFrame] = {}
     field_controls = {f"{UNENRICHED} ({field})": field for field in fields.values() if field != INDEX_SETTINGS.fields}
-    for enrichment, indexed in ({UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields).items():
-        index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed)
+    for enrichment, indexed_fields in ({UNENRICHED: INDEX_SETTINGS.fields} | field_controls | fields).items():
+        index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
         for model in models:
             cell = (enrichment, Path(model).stem)
             grid = _grid_with_index(model, index, enrichment if enrichment in fields else None)

@@ -21,7 +21,7 @@ from training.fitting.training_loop import train as train_loop
 from training.fitting.validation import evaluation_mode
 from training.tasks.quality import QualitySpec, QualityTask
 
-# by encoder and device; shared by all networks of a process
+# frozen layers by encoder and device, shared by all networks of a process
 _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
 
@@ -31,7 +31,7 @@ def train_network(
     """Train a network and return it with the weights of the highest Spearman correlation on the dev topics.
 
     Args:
-        recipe: Listwise recipe; its data names are ignored.
+        recipe: Listwise recipe; its data sets are ignored.
         train: Training topics, see `training.data.quality.load_table`.
         dev: Dev topics.
         device: Device of the network.
@@ -58,10 +58,9 @@ def score_arguments(trainee: TrainableNetwork[Ranker, Tokeniser], table: pd.Data
 
 
 def _share_frozen_layers(trainee: TrainableNetwork[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
-    """Speed up BERT training without changing results, except for the random draws of dropout.
+    """Compute the activations of frozen BERT blocks once for all folds, losses and seeds, and only [CLS] in the last block.
 
-    Activations of frozen blocks are computed once per pair and shared by all folds, losses and seeds; the last block computes
-    only [CLS].
+    Results change only by the random draws of dropout.
     """
     frozen, network = recipe.encoder.frozen_layers, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:

@@ -16,7 +16,7 @@ MEASURES = (*CORRELATIONS, PARTIAL_SPEARMAN, *NDCG_LINEAR, *NDCG_EXPONENTIAL)
 
 
 def count_argument_words(table: pd.DataFrame) -> np.ndarray:
-    """Return the number of words (rows,) of each argument, which is the length baseline."""
+    """Return the word counts (rows,) of a table's arguments, the scores of the length baseline."""
     return table["premise"].str.split().str.len().to_numpy(dtype=np.float64)
 
 
@@ -40,8 +40,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
 def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> list[float]:
     coefficients = correlations(labels, scores)
     ranks = dense_ranks(labels)
-    top = ranks.max()
-    gains = (ranks / top, np.exp2(ranks - top) - np.exp2(-top))  # scaled by 2^-top, which cancels in nDCG
+    max_rank = ranks.max()
+    gains = (ranks / max_rank, np.exp2(ranks - max_rank) - np.exp2(-max_rank))  # scaled by 2^-max_rank, which cancels in nDCG
     values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]
     return [*(coefficients[name] for name in CORRELATIONS), partial_spearman(labels, scores, lengths), *map(float, values)]
 

@@ -1,8 +1,8 @@
 """Define the training and test data of all settings: held-out debates, held-out topics, cross-data-set transfer.
 
-Favreau et al. (2022) hold out topics but train on the opposite side of the same debate. We hold out whole debates; the
-setting ukp_32_folds replicates the published split. The 16- and 32-fold settings use one seed. Only "ukp" compares all losses;
-the others use the recipe's loss.
+Favreau et al. (2022) hold out topics but train on the opposite side of the same debate. This study holds out whole debates;
+the setting ukp_32_folds replicates the published split. The 16- and 32-fold settings use one seed. Only "ukp" compares all
+losses; the others use the recipe's loss.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ class Setting:
     test_data: tuple[str, ...] = ()
     n_folds: int = 1  # 1: train on everything
     group_by: str = "debate"  # held-out unit: debate or topic
-    all_losses: bool = False  # train a network per loss; otherwise, with the recipe's loss only
-    single_seed: bool = False  # first seed only
+    all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss
+    single_seed: bool = False  # use the first seed only
     without_topic: bool = False  # also train a network without the topic
 
     @property
@@ -61,12 +61,12 @@ class Cell(NamedTuple):
     setting: str
     seed: int
     loss: str
-    uses_topic: bool  # topic and argument, or argument only
+    uses_topic: bool  # whether the network reads the topic, not only the argument
     fold: int
 
     @property
     def network(self) -> str:
-        """The network's name, independent of fold and seed."""
+        """Name of the network, independent of fold and seed."""
         return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 

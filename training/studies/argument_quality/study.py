@@ -1,4 +1,4 @@
-"""Train, cache and evaluate the networks of all settings, and baselines."""
+"""Train and evaluate the networks of all settings, with cached scores, and evaluate baselines."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -83,6 +83,9 @@ def run_study(
         The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by length. One row per network
         and measure: macro mean over topics, 95 % bootstrap interval, standard deviation over seeds, and the published value.
         For re-ranked lists, each measure also has its gain over the original order.
+
+    Raises:
+        UsageError: If a setting is unknown, or the recipe does not train on quality.
     """
     if unknown := [name for name in settings if name not in SETTINGS]:
         raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
@@ -118,7 +121,7 @@ def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Rec
 
 
 def _embed_arguments(texts: Sequence[str], encoder: EncoderSettings, device: torch.device) -> np.ndarray:
-    """Return the embeddings (texts, dimensions) float64 of texts by the pretrained encoder."""
+    """Encode texts with the pretrained encoder; return embeddings (texts, dimensions) float64."""
     trainee = build_network(replace(load_recipe("sbert"), encoder=encoder), Path(), Path())
     ranker = trainee.network.to(device).eval()
     assert isinstance(ranker, DenseRanker)

@@ -1,4 +1,4 @@
-"""Tabulate the study's results with the published ones."""
+"""Tabulate the results of the study with those of Favreau et al. (2022)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from training.tuning import quality_grid
 
 
 class Correlations(NamedTuple):
-    """Published correlations."""
+    """Correlations published by Favreau et al. (2022)."""
 
     pearson: float
     spearman: float
@@ -75,7 +75,7 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
 
 
 def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:
-    """Tabulate each network's mean dev correlation over folds."""
+    """Tabulate each network's mean Spearman correlation over the dev topics of all folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scores_by_cell.items():
         mask = runner.split_mask(cell.fold, "dev")
@@ -93,7 +93,7 @@ def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Ce
 
 
 def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate the original rankings and, per network, re-ranking by quality only and by both criteria (cross-validated)."""
+    """Tabulate the original rankings, and those re-ranked by quality only and by relevance and quality (cross-validated)."""
     mask = (runner.table["data"] == "webis").to_numpy()
     judged, names = runner.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]
@@ -111,7 +111,7 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
 
 
 def build_length_panels(setting: str, runner: SettingRunner, scores: np.ndarray) -> Iterator[LengthPanel]:
-    """Yield the plot panels of a setting from a network's scores (rows,)."""
+    """Yield one plot panel per test set of a setting from a network's scores (rows,)."""
     words, quality = (
         count_argument_words(runner.table),
         runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy(),
@@ -138,11 +138,15 @@ def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
 
 
 def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
-    """Tabulate one row per measure from one frame per seed (topics, measures) and the published values."""
+    """Tabulate, one row per measure, one frame (topics, measures) per seed with the published values."""
     bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
     rows: Rows = []
     for measure, bound in bounds.items():
-        row = {**dict(zip(KEY_COLUMNS, key, strict=True)), "measure": measure, **{str(name): v for name, v in bound.items()}}
+        row = {
+            **dict(zip(KEY_COLUMNS, key, strict=True)),
+            "measure": measure,
+            **{str(name): value for name, value in bound.items()},
+        }
         rows.append(row | {"sd": deviations[measure], "n_seeds": len(values), "published": (published or {}).get(str(measure))})
     return rows

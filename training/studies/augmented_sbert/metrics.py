@@ -1,4 +1,4 @@
-"""Compute Spearman's correlation or F1 (percent); F1's threshold is tuned on dev."""
+"""Compute Spearman's correlation for graded labels, or F1 with a threshold tuned on dev for binary labels, in percent."""
 
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ SPEARMAN, F1 = "Spearman", "F1"
 
 
 def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
-    """Compute the dev metric of scores (dev pairs,)."""
+    """Compute the dev metric of scores (dev pairs,); raise TrainingError if all are equal."""
     if not np.ptp(scores) > 0:
         raise TrainingError(f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate")
     labels = gold.dev["label"].to_numpy()

@@ -18,7 +18,7 @@ from submission.retrieval.conclusion_bm25 import ConclusionIndex
 
 BLOCK_ROWS = 512  # rows of the similarity matrix computed at once
 DENSITY_GRID = np.linspace(0, 1, 1001)  # evaluation grid of the densities
-POSITIVE_THRESHOLD = 0.5  # silver labels at or above are positive
+POSITIVE_THRESHOLD = 0.5  # pairs with at least this silver label are positive
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SentencePool:
         return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
 
     def excluded_partners(self) -> list[np.ndarray]:
-        """Return, per sentence, the excluded partners: itself and its gold partners."""
+        """Return, per sentence, the indices of the excluded partners: the sentence itself and its gold partners."""
         pairs = np.concatenate([self.gold, self.gold[:, ::-1], np.repeat(np.arange(len(self.texts))[:, None], 2, axis=1)])
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         return np.split(pairs[:, 1], np.flatnonzero(np.diff(pairs[:, 0])) + 1)
@@ -81,7 +81,7 @@ def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
 
 
 def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
-    """Pair each sentence with its top `k` partners by cosine of their vectors (sentences, dims); ties are broken by index."""
+    """Pair each sentence with its top `k` partners by cosine of their vectors (sentences, D); ties are broken by index."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
     return _top_k_pairs(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)

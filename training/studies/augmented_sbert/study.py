@@ -1,4 +1,4 @@
-"""Reproduce the table of Thakur et al. (2021): every network of every task, with the published results."""
+"""Reproduce the results of Thakur et al. (2021): train and evaluate every network on every task."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class AugmentedSbertExperiment(Experiment[Cell, Result]):
-    """Experiment over all networks. Create a new instance to see results cached by worker processes."""
+    """Experiment over all networks; only an instance created later sees the results that worker processes cache."""
 
     name, unit, result_type = "augmented", "pairs", Result
 
@@ -78,7 +78,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
-        """Return the trial; its networks depend on each other."""
+        """Return the key of a cell's trial, whose networks depend on each other."""
         return cell.task, cell.repetition
 
     def cost(self, cell: Cell) -> int:
@@ -130,6 +130,9 @@ def run_study(
     Returns:
         One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and
         the published results.
+
+    Raises:
+        UsageError: If a task is unknown.
     """
     if unknown := [task for task in tasks if task not in LOADERS]:
         raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")

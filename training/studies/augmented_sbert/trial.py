@@ -33,9 +33,10 @@ SCRATCH = "scratch"  # temporary trainer output
 def train_best_seed(
     run: TrainingRun, seeds: Sequence[int], fraction: float, metric: Callable[[Network], float], work_dir: Path
 ) -> Network:
-    """Train the best seed's network to the end; the learning-rate schedule is that of an uninterrupted run.
+    """Train a fraction of the steps with each seed, and then the network of the best seed to the end.
 
-    Each seed's state stays in the directory until the caller removes it, so that an interrupted call resumes.
+    The learning-rate schedule is that of an uninterrupted run. Each seed's state stays in the directory until the caller
+    removes it, so that an interrupted call resumes.
 
     Args:
         run: Training run.
@@ -67,7 +68,7 @@ def _train_first_steps(run: TrainingRun, seed: int, steps: int, metric: Callable
 BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross_encoder", "bi_encoder"
 RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC = "random", "kde", "bm25", "semantic", "bm25_semantic"
 STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
-UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on another task's gold; adapted from its teacher
+UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on the gold pairs of another task; on pairs labelled by its teacher
 RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))  # RNG stream index = position; append only
 
 LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
@@ -83,12 +84,12 @@ TEACHER_CONFIGS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state or set higher; the study takes two hours on two cores."""
+    """Settings that Thakur et al. (2021) do not state, or set higher; with these, the study takes two hours on two cores."""
 
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
-    seed: int = 0  # of splits and samples; also the first seed of the networks
-    n_seeds: int = 5  # per network
+    seed: int = 0  # seed of splits and samples, and first seed of the networks
+    n_seeds: int = 5  # number of seeds per network
     seed_fraction: float = 0.2  # fraction of the steps before the best seed is selected
     k: int = 3  # neighbours per sentence (BM25, semantic)
     silver_ratio: float = 0.8  # maximum silver pairs per gold pair
@@ -104,7 +105,7 @@ class Encoders:
 
 
 class Result(msgspec.Struct):
-    """The results of a network."""
+    """Dev and test metrics of a network in percent, and the cost of its training."""
 
     dev: float
     test: float
@@ -134,7 +135,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """The unique name: task, repetition and hash of settings and data."""
+        """Unique name: task, repetition and hash of settings and data."""
         return self._cache.directory.name
 
     def evaluate(self, network: str, source: Trial | None = None) -> Result:
@@ -207,7 +208,7 @@ class Trial:
         return self._cache.load_or_build_array(f"labelled-{strategy}.npy", label_sample)
 
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
-        """Subsample pairs to the allowed maximum."""
+        """Sample at most `silver_ratio` pairs per gold pair."""
         maximum = round(self._settings.silver_ratio * len(self.gold.train))
         return subsample(pairs, maximum, self._rng(f"subsampled {strategy}"))
 
@@ -217,7 +218,7 @@ class Trial:
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
     def load_or_train_on_gold(self, network: str) -> Network:
-        """Load or train CROSS_ENCODER or BI_ENCODER on gold; weights are cached, as other networks depend on them."""
+        """Load or train CROSS_ENCODER or BI_ENCODER on gold pairs; weights are cached, as other networks depend on them."""
         training = self._settings.teacher if network == CROSS_ENCODER else self._settings.student
 
         def train() -> bytes:
@@ -230,7 +231,7 @@ class Trial:
         return model
 
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
-        """Train the best seed's network; the states of the seeds are in directory `name`."""
+        """Train the best seed's network; the states of the seeds are in the cache's folder `name`."""
 
         def metric(model: Network) -> float:
             return dev_metric(self.gold, score_pairs(model, self.gold.dev))
