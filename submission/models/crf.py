@@ -17,7 +17,7 @@ FORBIDDEN_SCORE = -9999.0  # finite, but too low for any best path
 
 
 class CRF(nn.Module):
-    """Transition scores of a linear-chain CRF, with likelihood and Viterbi decoding."""
+    """Transition scores of a linear-chain CRF, with Viterbi decoding."""
 
     def __init__(self, tag_count: int) -> None:
         """Create transitions between `tag_count` tags; transitions to the start and to or from padding are forbidden."""
@@ -27,30 +27,6 @@ class CRF(nn.Module):
         transitions[self.start] = transitions[PADDING_STATE] = transitions[:, PADDING_STATE] = FORBIDDEN_SCORE
         transitions[PADDING_STATE, PADDING_STATE] = 0
         self.transitions = nn.Parameter(transitions)  # (S, S), to × from
-
-    @torch.no_grad()
-    def forbid_unseen_transitions(self, tags: Tensor) -> None:
-        """Forbid transitions that do not occur in the right-padded tag sequences (B, L)."""
-        is_allowed = torch.zeros_like(self.transitions, dtype=torch.bool)
-        is_allowed[tags, self._get_previous_tags(tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = True
-        self.transitions[~is_allowed] = FORBIDDEN_SCORE
-
-    def compute_loss(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Compute the mean negative log-likelihood, log Z - score, of tags (B, L) given emissions (B, L, S)."""
-        return (self.compute_log_partition(emissions, mask) - self.score(emissions, tags, mask)).mean()
-
-    def score(self, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """Compute the scores (B,) of tag sequences (B, L)."""
-        emitted = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
-        return ((emitted + self.transitions[tags, self._get_previous_tags(tags)]) * mask).sum(1)
-
-    def compute_log_partition(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Compute log Z (B,) with the forward algorithm."""
-        total = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), log-sum over the paths that end in each state
-        for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
-            extended = emission + torch.logsumexp(total[:, None] + self.transitions, dim=2)
-            total = torch.where(active[:, None], extended, total)
-        return torch.logsumexp(total, dim=1)
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
@@ -68,7 +44,3 @@ class CRF(nn.Module):
             state = back_pointer.gather(1, state)
             states.append(state)
         return torch.cat(states[::-1], dim=1).masked_fill(~mask, PADDING_STATE)
-
-    def _get_previous_tags(self, tags: Tensor) -> Tensor:
-        """Return the previous tag of each token, (B, L); the start state for the first."""
-        return torch.cat([torch.full_like(tags[:, :1], self.start), tags[:, :-1]], dim=1)

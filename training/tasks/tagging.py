@@ -24,6 +24,7 @@ from training.data.datasets.argument_components import SOURCES, TaggedDocument, 
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
 from training.data.word_vectors import VectorMethod
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
+from training.fitting.crf_loss import compute_crf_loss, forbid_unseen_transitions
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, TRANSFERRED_LAYERS
 from training.fitting.learning_curve import LearningCurve
@@ -135,13 +136,13 @@ class TaggingTask(Task[TARGER]):
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
         self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
         tags, _ = self._gold_tags(range(self.train_size), network.crf.transitions.device)
-        network.crf.forbid_unseen_transitions(tags)
+        forbid_unseen_transitions(network.crf, tags)
 
     def loss(self, network: TARGER, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
         inputs = network.collate([self._train.passages[row] for row in micro_batch])
         tags, mask = self._gold_tags(micro_batch.tolist(), inputs[-1].device)
-        return network.crf.compute_loss(network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
+        return compute_crf_loss(network.crf, network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure taggers that predict the most frequent tag, overall or per word."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from submission.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
+from training.fitting.crf_loss import compute_crf_loss, compute_log_partition, forbid_unseen_transitions, score_tags
 
 TAGS = 4
 LENGTHS = (5, 1, 3)
@@ -43,7 +44,7 @@ def score_all_paths(crf: CRF, emissions: Tensor, length: int) -> dict[tuple[int,
 
 def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
     emissions, mask = make_batch()
-    log_partition, best = crf.compute_log_partition(emissions, mask), crf.decode(emissions, mask)
+    log_partition, best = compute_log_partition(crf, emissions, mask), crf.decode(emissions, mask)
     for row, length in enumerate(LENGTHS):
         scores = score_all_paths(crf, emissions[row], length)
         assert len(scores) == (TAGS + 2) ** length
@@ -54,7 +55,7 @@ def test_crf_equals_enumeration_of_all_paths(crf: CRF) -> None:
         tags = torch.zeros(3, 5, dtype=torch.int64)
         for way in [*scores][:: max(1, len(scores) // 50)]:
             tags[row, :length] = torch.tensor(way)
-            score = crf.score(emissions, tags, mask)[row]
+            score = score_tags(crf, emissions, tags, mask)[row]
             torch.testing.assert_close(score.item(), scores[way], rtol=1e-12, atol=1e-9)
 
 
@@ -62,10 +63,10 @@ def test_path_probabilities_sum_to_one(crf: CRF) -> None:
     emissions, mask = make_batch((2,), scale=30.0)
     ways = torch.tensor(list(product(range(TAGS + 2), repeat=2)))
     every = emissions.expand(len(ways), -1, -1)
-    scores = crf.score(every, ways, mask.expand(len(ways), -1))
-    assert (scores - crf.compute_log_partition(emissions, mask)).exp().sum().item() == pytest.approx(1, abs=1e-9)
-    loss = crf.compute_loss(emissions, ways[8:9], mask)
-    assert loss.item() == pytest.approx((crf.compute_log_partition(emissions, mask) - scores[8]).item(), abs=1e-9)
+    scores = score_tags(crf, every, ways, mask.expand(len(ways), -1))
+    assert (scores - compute_log_partition(crf, emissions, mask)).exp().sum().item() == pytest.approx(1, abs=1e-9)
+    loss = compute_crf_loss(crf, emissions, ways[8:9], mask)
+    assert loss.item() == pytest.approx((compute_log_partition(crf, emissions, mask) - scores[8]).item(), abs=1e-9)
 
 
 def test_crf_does_not_depend_on_padding_or_batch(crf: CRF) -> None:
@@ -75,12 +76,12 @@ def test_crf_does_not_depend_on_padding_or_batch(crf: CRF) -> None:
         alone = emissions[row : row + 1, :length], mask[row : row + 1, :length]
         assert torch.equal(crf.decode(*alone)[0], crf.decode(emissions, mask)[row, :length])
         torch.testing.assert_close(
-            crf.compute_log_partition(*alone)[0], crf.compute_log_partition(emissions, mask)[row], rtol=0, atol=1e-12
+            compute_log_partition(crf, *alone)[0], compute_log_partition(crf, emissions, mask)[row], rtol=0, atol=1e-12
         )
-        score = crf.score(alone[0], tags[row : row + 1, :length], alone[1])[0]
-        torch.testing.assert_close(score, crf.score(emissions, tags, mask)[row], rtol=0, atol=1e-12)
+        score = score_tags(crf, alone[0], tags[row : row + 1, :length], alone[1])[0]
+        torch.testing.assert_close(score, score_tags(crf, emissions, tags, mask)[row], rtol=0, atol=1e-12)
     emissions.requires_grad_()
-    crf.compute_loss(emissions, tags, mask).backward()
+    compute_crf_loss(crf, emissions, tags, mask).backward()
     assert emissions.grad is not None
     assert emissions.grad[~mask].abs().max() == 0
     assert emissions.grad[mask].abs().max() > 0
@@ -98,7 +99,7 @@ def test_forbidden_transitions_never_occur() -> None:
     torch.manual_seed(1)
     crf = CRF(TAGS)
     seen = torch.tensor([[1, 2, 3, 3, 1, 1], [2, 2, 3, 2, 1, 2], [1, 2, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0]])
-    crf.forbid_unseen_transitions(seen)
+    forbid_unseen_transitions(crf, seen)
     allowed = {(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (3, 3)} - {(1, 0), (2, 0)}
     allowed |= {(1, crf.start), (2, crf.start), (0, 0)}
     possible = {(to, origin) for to, origin in product(range(6), repeat=2) if crf.transitions[to, origin] > FORBIDDEN_SCORE}

@@ -16,6 +16,7 @@ from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER, join_adjacent
 from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
 from submission.text.vocabulary import Vocabulary
+from training.fitting.crf_loss import compute_crf_loss
 
 TAGS = ("O", "B-P", "I-P")
 LENGTHS = (6, 2, 1, 4)
@@ -80,7 +81,7 @@ def test_both_directions_and_all_characters_matter() -> None:
 def test_every_parameter_has_a_gradient_and_is_stored() -> None:
     tagger, (ids, letters, words, mask) = network().train(), make_batch()
     tags = torch.randint(1, 4, mask.shape).masked_fill(~mask, 0)
-    tagger.crf.compute_loss(tagger(ids, letters, words, mask), tags, mask).backward()
+    compute_crf_loss(tagger.crf, tagger(ids, letters, words, mask), tags, mask).backward()
     parameters = dict(tagger.named_parameters())
     assert parameters.keys() == tagger.state_dict().keys()
     for name, value in parameters.items():
@@ -131,7 +132,7 @@ def test_tagger_learns_from_characters_and_context() -> None:
     for _ in range(150):
         inputs, tags = batch()
         optimiser.zero_grad()
-        tagger.crf.compute_loss(tagger(*inputs), tags, inputs[-1]).backward()
+        compute_crf_loss(tagger.crf, tagger(*inputs), tags, inputs[-1]).backward()
         optimiser.step()
     inputs, tags = batch()
     assert torch.equal(tagger.crf.decode(tagger(*inputs), inputs[-1]), tags)
