@@ -1,15 +1,12 @@
 """Pretrained BERT encoders, loaded from local folders in Hugging Face format without downloads."""
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 from torch import Tensor
 
 from submission.errors import CheckpointError
-from submission.models.bert_config import BERT_FIELDS
 from submission.paths import ENCODER_DIR
 from submission.storage.atomic_files import sha256_file
 
@@ -39,46 +36,13 @@ class PretrainedEncoder:
                 )
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
-    def get_encoder_config(self, frozen: int) -> dict[str, Any]:
-        """Return the fields of `EncoderConfig` that the encoder determines, and `frozen`.
-
-        Raises:
-            CheckpointError: If the encoder is not a BERT model.
-        """
-        values = self._read_json(CONFIG_FILE)
-        if values.get("model_type") != "bert":
-            raise CheckpointError(f"{self.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
-        vocabulary = self._read_json(TOKENISER_FILE)["model"]["vocab"]
-        bert = {name: values[name] for name in BERT_FIELDS if name in values}
-        return {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
-
-    @property
-    def layer_count(self) -> int:
-        """Return the number of transformer layers."""
-        return int(self._read_json(CONFIG_FILE)["num_hidden_layers"])
-
     def load_encoder_weights(self) -> dict[str, Tensor]:
         """Load the encoder's weights under a network's tensor names, without pooler, classifier and position ids."""
-        weights = self._load_weights()
+        weights = self.load_weights()
         names = [name for name in weights if name.startswith(("embeddings.", "encoder.")) and name != "embeddings.position_ids"]
         return {f"encoder.bert.{name}": weights[name] for name in names}
 
-    def load_pooler_weights(self) -> dict[str, Tensor]:
-        """Load the pooler's weights under a network's tensor names.
-
-        Raises:
-            CheckpointError: If the encoder has no pooler.
-        """
-        weights = self._load_weights()
-        try:
-            return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
-        except KeyError as error:
-            message = f"{self.folder / WEIGHTS_FILE}: no tensor {error.args[0]}; choose an encoder with a pooler"
-            raise CheckpointError(message) from None
-
-    def _read_json(self, file: str) -> Any:
-        return json.loads((self.folder / file).read_text(encoding="utf-8"))
-
-    def _load_weights(self) -> dict[str, Tensor]:
+    def load_weights(self) -> dict[str, Tensor]:
+        """Load all weights in float32 under the tensor names of `BertModel`."""
         tensors = safetensors.torch.load_file(self.folder / WEIGHTS_FILE)
         return {name.removeprefix("bert."): tensor.float() for name, tensor in tensors.items()}

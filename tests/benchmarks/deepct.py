@@ -23,6 +23,7 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.text.passages import PassageReader
 from tests.benchmarks.benchmark import Benchmark, Result, run_process
 from tests.benchmarks.synthetic_inputs import sample_premises
+from training.fitting.encoders import read_encoder_config
 
 ARGUMENTS = 200  # maximum number of documents
 SHARDS = 2, 12  # numbers of shards in the two measured processes
@@ -33,7 +34,7 @@ CPU = torch.device("cpu")
 def build_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark: both sides encode the same word pieces; DeepCT also splits texts and computes term frequencies."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    checkpoint = _build_checkpoint(pretrained, pretrained.get_encoder_config(6))
+    checkpoint = _build_checkpoint(pretrained, read_encoder_config(pretrained, 6))
     checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     model.max_seq_length = checkpoint.network.config.pieces + 2
@@ -65,7 +66,7 @@ def _build_checkpoint(pretrained: PretrainedEncoder, config: dict[str, Any]) -> 
 def _enrich(shard_count: int) -> None:
     """Enrich generated documents with a tiny encoder."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    config = pretrained.get_encoder_config(0)
+    config = read_encoder_config(pretrained, 0)
     checkpoint = _build_checkpoint(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
     docnos = [str(n) for n in range(shard_count * SHARD_SIZE)]
     with tempfile.TemporaryDirectory() as folder:

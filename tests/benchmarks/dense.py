@@ -17,6 +17,7 @@ from submission.retrieval.dense import DenseIndex, encode_texts
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark, Result
 from tests.benchmarks.synthetic_inputs import sample_premises
+from training.fitting.encoders import read_encoder_config
 
 TEXTS = 512  # maximum number of premises
 VECTORS, TOPICS = 322_000, 50
@@ -28,7 +29,7 @@ def build_benchmark(directory: Path) -> Benchmark:
     """Build the benchmark; both sides tokenise and encode the same texts with the same weights and maximum lengths."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     model = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
+    ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, model.max_seq_length - 2))
     texts = sample_premises(directory, TEXTS)

@@ -20,6 +20,7 @@ from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
+from training.fitting.encoders import read_encoder_config
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -155,7 +156,7 @@ def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
-        PretrainedEncoder(encoder.name).get_encoder_config(-1)
+        read_encoder_config(PretrainedEncoder(encoder.name))
     (encoder / "tokenizer.json").unlink()
     recipe = write_recipe(tmp_path, "vanilla_bert")
     assert_fails(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work-dir", work_dir)
@@ -166,7 +167,7 @@ def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp
 def test_default_encoder_hash_and_tokenisation() -> None:
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    config = pretrained.get_encoder_config(frozen=3)
+    config = read_encoder_config(pretrained, 3)
     assert (config["cls"], config["sep"]) == (101, 102)
     assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)
     pieces = WordPieceTokeniser(Tokenizer.from_file(str(pretrained.folder / "tokenizer.json")), MaxLengths(5, 4))

@@ -21,6 +21,7 @@ from submission.text.vocabulary import Vocabulary
 from training.data import word_vectors
 from training.data.work_directory import read_prepared_manifest
 from training.fitting.cluster_initialisation import initialise_from_clusters
+from training.fitting.encoders import load_pooler_weights, read_encoder_config
 from training.fitting.recipe import Recipe, TaskSpec
 from training.fitting.task import TrainableNetwork
 
@@ -110,9 +111,9 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
 
 def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
     pretrained = PretrainedEncoder(recipe.encoder.name)
-    network = instantiate(recipe, pretrained.get_encoder_config(recipe.encoder.frozen_layers))
+    network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
-    weights = pretrained.load_encoder_weights() | (pretrained.load_pooler_weights() if network.has_pooler else {})
+    weights = pretrained.load_encoder_weights() | (load_pooler_weights(pretrained) if network.has_pooler else {})
     network.load_state_dict(network.state_dict() | weights)
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:

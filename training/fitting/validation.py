@@ -15,6 +15,7 @@ from submission.models.network import Network
 from submission.models.ranker import LatentRanker, Ranker
 from training.data.pair_tables import ValidationQueries
 from training.data.split import CUTOFF, POSITIVES
+from training.fitting.encoders import read_encoder_config
 
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, candidates)
 
@@ -83,7 +84,7 @@ def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -
     """Return a scorer that computes the cosine of the mean-pooled vectors of the encoder before fine-tuning."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
-    sbert = SBERT(SBERT.Config(**pretrained.get_encoder_config(frozen=-1)))
+    sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))
     sbert.load_state_dict(pretrained.load_encoder_weights())
     return ranker_scorer(sbert.to(device), device)
 

@@ -20,6 +20,7 @@ from submission.text.tokenisers import WordPieceTokeniser
 from training.data.split import TRAIN, VALIDATION
 from training.data.work_directory import json_hash, read_prepared_manifest
 from training.experiment import Experiment, run_experiment
+from training.fitting.encoders import read_encoder_config
 from training.fitting.recipe import Recipe
 from training.sbert import networks
 from training.sbert.networks import Loss, Network, TrainingConfig
@@ -140,7 +141,9 @@ class StudentExperiment(Experiment[Variant, Result]):
             max_length=lengths.premise + (lengths.query + 3 if is_teacher else 2),  # with [CLS] and [SEP]
             batch_size=training.batch_size,
             epochs=training.epochs,
-            frozen_blocks=self._teacher.layer_count // 2 if is_teacher else encoder.frozen_layers,
+            frozen_blocks=read_encoder_config(self._teacher)["bert"]["num_hidden_layers"] // 2
+            if is_teacher
+            else encoder.frozen_layers,
             attention_dropout=False,
             bfloat16=encoder.bfloat16,
         )

@@ -21,6 +21,7 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.text.passages import PassageReader
 from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, update_hash, write_deepct
+from training.fitting.encoders import read_encoder_config
 
 CPU = torch.device("cpu")
 TEXTS = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
@@ -165,7 +166,7 @@ def test_more_word_pieces_than_positions_fail() -> None:
 def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
     """A checkpoint over MiniLM is no larger than those of the rankers."""
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    network = DeepCT(DeepCT.Config(**pretrained.get_encoder_config(3)))
+    network = DeepCT(DeepCT.Config(**read_encoder_config(pretrained, 3)))
     network.load_state_dict({**network.state_dict(), **pretrained.load_encoder_weights()})
     reader = PassageReader.load(pretrained.folder, network.config)
     save_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)

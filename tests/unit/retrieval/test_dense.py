@@ -27,6 +27,7 @@ from submission.retrieval.dense import (
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_text_lookup, build_tiny_tokenizer, read_files
+from training.fitting.encoders import read_encoder_config
 
 CPU = torch.device("cpu")
 NAMES = [f"d{i:03}" for i in range(150)]
@@ -167,7 +168,7 @@ def test_vectors_equal_sentence_transformers(tmp_path: Path) -> None:
 
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     reference = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
-    ranker = SBERT(SBERT.Config(**pretrained.get_encoder_config(6))).eval()
+    ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
     assert ranker.get_omitted_tensors() == set(ranker.state_dict())
     tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, reference.max_seq_length - 2))

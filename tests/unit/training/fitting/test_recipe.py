@@ -12,6 +12,7 @@ from submission.models.bert import BERTNetwork
 from submission.models.rankers import list_rankers
 from training.data.datasets.argument_components import tag_set
 from training.data.quality import CREDITS
+from training.fitting.encoders import read_encoder_config
 from training.fitting.recipe import Recipe, TrainingSettings
 from training.fitting.training_loop import Schedule
 from training.paths import RECIPES
@@ -43,7 +44,7 @@ def test_every_ranker_has_a_recipe() -> None:
         network_class = recipe.network_class
         derived: dict[str, Any] = {"vocabulary": 10}
         if issubclass(network_class, BERTNetwork):
-            derived = PretrainedEncoder("all-MiniLM-L6-v2").get_encoder_config(recipe.encoder.frozen_layers)
+            derived = read_encoder_config(PretrainedEncoder("all-MiniLM-L6-v2"), recipe.encoder.frozen_layers)
         elif recipe.task.surface_vector_method:
             derived["tags"] = tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
         network_class(network_class.Config(**derived, **recipe.network))

@@ -19,6 +19,7 @@ from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.data.quality import COLUMNS
+from training.fitting.encoders import load_pooler_weights, read_encoder_config
 from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import build_ranked_lists
@@ -118,7 +119,7 @@ def test_validation_disables_dropout_and_keeps_row_order() -> None:
 
 def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
     ranker = build_network(RECIPE, Path(), Path()).network
-    pooler = PretrainedEncoder(local_encoder).load_pooler_weights()
+    pooler = load_pooler_weights(PretrainedEncoder(local_encoder))
     assert set(pooler) == {"pooler.weight", "pooler.bias"}
     assert all(torch.equal(ranker.state_dict()[name], value) for name, value in pooler.items())
     groups = build_network(RECIPE, Path(), Path()).build_optimiser(5e-3, 1e-3).param_groups
@@ -187,11 +188,9 @@ def test_cached_frozen_layers_change_no_result(
     local_encoder: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
-    config = PretrainedEncoder.get_encoder_config
     monkeypatch.setattr(
-        PretrainedEncoder,
-        "get_encoder_config",
-        lambda self, frozen: (values := config(self, frozen)) | {"bert": values["bert"] | no_dropout},
+        "training.fitting.initialisation.read_encoder_config",
+        lambda *arguments: (values := read_encoder_config(*arguments)) | {"bert": values["bert"] | no_dropout},
     )
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
