@@ -47,7 +47,7 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
     largest_group = int((ends - starts).max())
     if per_argument * largest_group > len(conclusions) - largest_group:
         raise InputError(
-            f"{len(conclusions)} arguments on {len(starts)} conclusions are too few: the most frequent conclusion needs "
+            f"{len(conclusions)} arguments with {len(starts)} conclusions are too few: the most frequent conclusion needs "
             f"{per_argument * largest_group} negatives; use a larger corpus"
         )
     result = np.empty((len(conclusions), per_argument), dtype=np.int64)

@@ -28,14 +28,14 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
     """
     arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
     premise_counts = arguments.groupby("normalised_conclusion", sort=True).size()
-    eligible = premise_counts.index[premise_counts == POSITIVES].to_numpy()
-    if not len(eligible):
+    eligible_conclusions = premise_counts.index[premise_counts == POSITIVES].to_numpy()
+    if not len(eligible_conclusions):
         raise InputError(
             f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
             "is no validation set; use a larger corpus"
         )
-    shuffled = random_generator(seed, RandomStream.SPLIT).permutation(eligible)
-    validation_conclusions = shuffled[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
+    shuffled_conclusions = random_generator(seed, RandomStream.SPLIT).permutation(eligible_conclusions)
+    validation_conclusions = shuffled_conclusions[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
     if len(validation_conclusions) == len(premise_counts):
         raise InputError(f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use a larger corpus")
     is_validation = arguments["normalised_conclusion"].isin(set(validation_conclusions))

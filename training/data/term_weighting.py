@@ -107,9 +107,9 @@ def _write_passages(files: Sequence[Path], judged_docnos: set[str], pooled_docno
     validate_collection(arguments, len(documents))
     del documents
     topics, stems = read_topics(files), TermAnalyser("porter")
-    if without_topic := sum(not topics[docno] for docno in arguments["docno"]):
+    if n_without_topic := sum(not topics[docno] for docno in arguments["docno"]):
         message = "%d of %d arguments have no topic; their words are labelled by the conclusion only"
-        log.warning(message, without_topic, len(arguments))
+        log.warning(message, n_without_topic, len(arguments))
     blocks = np.split(np.arange(len(arguments)), range(ARGUMENTS_PER_BATCH, len(arguments), ARGUMENTS_PER_BATCH))
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
         for block in track(blocks, "passages", "arguments", [len(block) for block in blocks]):
@@ -161,7 +161,7 @@ def passages_dir(work_dir: Path) -> Path:
 
 
 def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
-    """Read the manifest of the passages; raise InputError if it lacks the qrels or runs that a document set excludes."""
+    """Read the manifest of the passages; raise InputError if the passages, or the required qrels or runs, are missing."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise InputError(

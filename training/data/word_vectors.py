@@ -182,7 +182,7 @@ def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings:
     rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors
-    log.info("Found vectors for %d of %d terms; initialised the others at random", len(known_vectors), len(is_known))
+    log.info("Found vectors for %d of %d terms; vectors of the other terms are random", len(known_vectors), len(is_known))
     return table
 
 

@@ -81,9 +81,11 @@ class TrainableNetwork(Generic[NetworkT, TokeniserT]):
 
     def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
         """Create the optimiser, with a separate learning rate for the pretrained encoder."""
-        trainable = {name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad}
-        encoder = [parameter for name, parameter in trainable.items() if name.startswith("encoder.")]
-        head = [parameter for name, parameter in trainable.items() if not name.startswith("encoder.")]
+        trainable_parameters = {
+            name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
+        }
+        encoder = [parameter for name, parameter in trainable_parameters.items() if name.startswith("encoder.")]
+        head = [parameter for name, parameter in trainable_parameters.items() if not name.startswith("encoder.")]
         groups = [(head, learning_rate), (encoder, encoder_learning_rate)]
         return LazyAdam([{"params": parameters, "lr": rate, "initial_lr": rate} for parameters, rate in groups if parameters])
 

@@ -95,7 +95,7 @@ class TrainingState:
         write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state of a run, or return None if there is none.
+        """Load the saved state of a training run, or return None if there is none.
 
         Raises:
             InputError: If the state is damaged.

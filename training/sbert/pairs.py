@@ -20,8 +20,10 @@ from training.data.work_directory import iter_rows
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
     """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`."""
     table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None))
-    truncated = {text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()}
-    return table.assign(conclusion=table["conclusion"].map(truncated))
+    truncated_conclusions = {
+        text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()
+    }
+    return table.assign(conclusion=table["conclusion"].map(truncated_conclusions))
 
 
 def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:

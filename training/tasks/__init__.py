@@ -41,7 +41,7 @@ def load_recipe(name: str) -> Recipe:
     except OSError:
         raise UsageError(f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: malformed TOML ({error})") from None
+        raise UsageError(f"{path}: malformed TOML ({error}); correct the recipe") from None
     try:
         spec = find_task_spec(values)
         table = values.pop(spec.table_name(), {})
@@ -95,7 +95,9 @@ def _check_network_settings(recipe: Recipe) -> None:
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
         length = recipe.lengths.query
-        raise ValueError(f"lengths.query is {length}; BERT networks read at most {QUERY_LENGTH} word pieces of a query")
+        raise ValueError(
+            f"lengths.query is {length}; BERT networks read at most {QUERY_LENGTH} word pieces of a query; lower it"
+        )
     if is_bert and recipe.max_terms:
         raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokeniser; remove max_terms")
     if not is_bert and recipe.encoder != EncoderSettings():

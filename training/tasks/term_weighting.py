@@ -141,7 +141,7 @@ class TermWeightingTask(Task[DeepCT]):
         }
 
     def validate(self, network: DeepCT, step: int) -> dict[str, float]:
-        """Measure R², MAP and R-precision."""
+        """Measure R², MAP and R-precision on the held-out passages."""
         batches = batch_by_tokens([len(passage) for passage in self._passages], get_max_batch_tokens(self._device))
 
         def predict_weights(batch: np.ndarray) -> list[np.ndarray]:

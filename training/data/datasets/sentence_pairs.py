@@ -1,4 +1,4 @@
-"""Read the labelled sentence pairs of BWS and MRPC and split them as Thakur et al. (2021, section 4.1) do."""
+"""Read the labelled sentence pairs of BWS and MRPC and split them as in Thakur et al. 2021, section 4.1."""
 
 import itertools
 from collections.abc import Callable, Sequence
