@@ -25,7 +25,7 @@ def update(results: Path, root: Path = PROJECT_DIR) -> None:
 
 
 def render_speed_table(content: dict[str, Any]) -> str:
-    """Render the results as a Markdown table, followed by the machine."""
+    """Render the results as a Markdown table, followed by a description of the machine."""
     lines = ["| task | ours | baseline | ratio | target |", "|---|---|---|---|---|"]
     for result in (result for rows in content["results"].values() for result in rows):
         target = "" if result["target"] is None else f"{result['target']:g}"

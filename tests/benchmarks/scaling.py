@@ -108,7 +108,7 @@ def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerChe
 
 
 def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
-    """Load the checkpoints of the re-ranking networks whose tokens are words or word pieces (`unit`)."""
+    """Load the checkpoints of the re-ranking networks by token unit: "words" or "pieces"."""
     checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
     return {
         name: checkpoint

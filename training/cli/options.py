@@ -24,34 +24,34 @@ positive_int = integer_between(1, 2**31)
 
 
 def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add --input."""
+    """Add the option --input."""
     add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
 
 def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add --work-dir."""
+    """Add the option --work-dir."""
     add_path(parser, "--work-dir", "--work", required=required, metavar="WORK_DIR", help=help_text)
 
 
 def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
-    """Add --qrels of subcommands that cross-validate."""
+    """Add the option --qrels of subcommands that cross-validate."""
     help_text = f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file"
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
-    """Add --measure."""
+    """Add the option --measure."""
     help_text = f"measure whose mean over topics is optimised: {', '.join(SELECTION_MEASURES)}"
     parser.add_argument("--measure", type=selection_measure, default="nDCG@5", metavar="MEASURE", help=help_text)
 
 
 def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "DIR") -> None:
-    """Add --output."""
+    """Add the option --output."""
     add_path(parser, "-o", "--output", metavar=metavar, help=help_text)
 
 
 def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") -> None:
-    """Add --seed."""
+    """Add the option --seed."""
     parser.add_argument("--seed", type=non_negative_int, default=0, metavar="N", help=help_text)
 
 

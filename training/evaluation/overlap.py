@@ -85,7 +85,7 @@ def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
 
 
 def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
-    """Return those of `topics` that have a relevant document; raise InputError if there are none."""
+    """Return the topics that have a relevant document; raise InputError if there are none."""
     evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
     if not judged & set(topics):
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)

@@ -74,7 +74,11 @@ class FusionEvaluation:
         return pool.cross_validated_scores(self._learner(variant.learner), self._assign_folds(variant.repetition))
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
-        """Return the baselines' rankings and the cross-validated ones of the fusion, also fitted to judged documents only."""
+        """Rank with the fusion, by cross-validation, and with the baselines.
+
+        Returns:
+            Rankings by name: of the fusion, of the fusion fitted to judged documents only, and of each baseline.
+        """
         fusions = {
             self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
             JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),

@@ -58,7 +58,7 @@ class LabelledPool:
             raise TrainingError(f"{topics} with judged documents in the pool, but at least 2 are needed; check qrels and input")
 
     def build_training_set(self, rows: np.ndarray | None = None) -> TrainingSet:
-        """Build a training set of the labelled rows among `rows`, which may contain duplicates; None: of all labelled rows."""
+        """Build a training set of the labelled rows among `rows` (default: all), which may contain duplicates."""
         rows = np.arange(len(self.labels)) if rows is None else rows
         rows = rows[~np.isnan(self.labels[rows])]
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])

@@ -210,7 +210,7 @@ def get_selection_columns(selection_measure: str) -> list[int]:
 
 
 def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
-    """Select the best point for each fold on the other folds, and evaluate the topics of the fold at it.
+    """Select the best point for each fold on the other folds, and evaluate the fold's topics at this point.
 
     Args:
         values: Array of shape (points, topics, columns).

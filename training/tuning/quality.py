@@ -147,7 +147,7 @@ def _point_settings(point: int) -> dict[str, Any]:
 
 
 def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
-    """Average and round values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES)."""
+    """Return the rounded means by measure of values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES)."""
     means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
 

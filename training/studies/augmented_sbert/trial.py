@@ -84,7 +84,10 @@ TEACHER_CONFIGS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state, or set higher; with these, the study takes two hours on two cores."""
+    """Settings that Thakur et al. (2021) do not state or set to larger values.
+
+    With these, the study takes two hours on two cores.
+    """
 
     teacher: TrainingConfig = TEACHER
     student: TrainingConfig = STUDENT
