@@ -119,8 +119,8 @@ def _explain(args: argparse.Namespace) -> None:
 
 def _search(args: argparse.Namespace) -> None:
     with gc_paused(freeze=True):
-        from submission.search.cli import SearchArguments, run_search
-    run_search(SearchArguments(**{name: value for name, value in vars(args).items() if name not in ("handler", "argv")}))
+        from submission.search.cli import run_search
+    run_search(args)
 
 
 def _systems(args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import re
 from submission.errors import UsageError, abbreviate
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from submission.systems.explanation import ExplanationRow, TextSpan
+from submission.systems.explanation import ExplanationRow, TextSpan, select_largest
 from submission.text.normalisation import sanitise
 
 MAX_ROWS = 15  # rows per table; the remaining ones are summed
@@ -65,10 +65,6 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 
 def _format_rows(rows: list[ExplanationRow]) -> list[str]:
     """Format the rows with the largest absolute values, followed by the sum of the remaining ones."""
-    ordered = sorted(rows, key=lambda row: -abs(row.value))
-    top, remaining = ordered[:MAX_ROWS], ordered[MAX_ROWS:]
-    width = max((len(row.label) for row in top), default=0)
-    lines = [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in top]
-    if remaining:
-        lines.append(f"{sum(row.value for row in remaining):+12.6f}  {len(remaining)} more")
-    return lines
+    largest = select_largest(rows, MAX_ROWS)
+    width = max((len(row.label) for row in largest[:MAX_ROWS]), default=0)
+    return [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in largest]

@@ -29,8 +29,9 @@ class ArgsMeReader:
     rerank_file: Path | None = None
     min_premise_words = MIN_PREMISE_WORDS
 
-    def __init__(self, directory: Path) -> None:
-        self.topic_files, self.corpus_files = find_topic_files(directory), find_corpus_files(directory)
+    def __init__(self, directory: Path, has_topics: bool = True) -> None:
+        self.topic_files = find_topic_files(directory) if has_topics else []
+        self.corpus_files = find_corpus_files(directory)
 
     def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
         return read_topics(self.topic_files)

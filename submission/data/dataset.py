@@ -113,7 +113,7 @@ class Dataset:
                 [hashes["input run"]] = hash_input_files([self._run_file]).values()
             return hashes
 
-    @property
+    @cached_property
     def corpus_fingerprint(self) -> str:
         """Hash of the names and contents of the corpus files."""
         return combine_hashes({name: self.file_hashes[name] for name in map(printable_name, self.reader.corpus_files)})

@@ -1,11 +1,10 @@
 """The subcommand `search`: a single query, a prompt, or a web page."""
 
+import argparse
 import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -22,48 +21,31 @@ DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, R
 PROMPT = "query> "
 
 
-@dataclass(frozen=True)
-class SearchArguments:
-    """Command-line arguments of `search`, named like its flags."""
-
-    query: str | None
-    input_dir: Path
-    systems: list[str]
-    depth: int
-    explain: bool
-    json: bool
-    serve: int | None
-    cache_dir: Path | None
-    device: str
-    precision: str
-    checkpoint_dir: Path
-
-
-def run_search(arguments: SearchArguments) -> None:
+def run_search(args: argparse.Namespace) -> None:
     """Print the results of one query or of each query read from a prompt, or serve the web page.
 
     Raises:
         SystemsFailedError: If some, but not all, systems failed; the results of the other systems were printed.
     """
     _replace_encoding_errors()
-    device = choose_device(arguments.device)
-    checkpoints = CheckpointStore(arguments.checkpoint_dir, choose_precision(arguments.precision, device))
+    device = choose_device(args.device)
+    checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
     limit_threads()
-    systems, message = choose_systems(arguments.systems, checkpoints, device)
+    systems, message = choose_systems(args.systems, checkpoints, device)
     if message:
         print(message, file=sys.stderr)
-    corpus = Corpus.from_directory(arguments.input_dir)
-    with Searcher(corpus, checkpoints, device, arguments.cache_dir) as searcher:
-        if arguments.serve is not None:
+    corpus = Corpus.from_directory(args.input_dir)
+    with Searcher(corpus, checkpoints, device, args.cache_dir) as searcher:
+        if args.serve is not None:
             from submission.search.server import serve
 
-            serve(searcher, systems, arguments.depth, arguments.serve)
-        elif arguments.query is not None:
-            _raise_failures(_search_and_print(arguments, searcher, systems, arguments.query))
+            serve(searcher, systems, args.depth, args.serve)
+        elif args.query is not None:
+            _raise_failures(_search_and_print(args, searcher, systems, args.query))
         else:
             for query in filter(str.strip, _read_queries()):
                 try:
-                    _search_and_print(arguments, searcher, systems, query)
+                    _search_and_print(args, searcher, systems, query)
                 except SubmissionError as error:
                     print(f"error: {escape_unprintable(str(error))}", file=sys.stderr, flush=True)
 
@@ -83,9 +65,9 @@ def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: t
     return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
 
 
-def _search_and_print(arguments: SearchArguments, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
-    results = searcher.search(query, systems, SearchOptions(arguments.depth, lambda system, docno: arguments.explain))
-    if arguments.json:
+def _search_and_print(args: argparse.Namespace, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
+    results = searcher.search(query, systems, SearchOptions(args.depth, lambda system, docno: args.explain))
+    if args.json:
         print(to_json(results), end="", flush=True)
     else:
         from submission.search.terminal import open_console, render

@@ -7,7 +7,7 @@ from typing import Any
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import SubmissionError
 from submission.search.snippets import Highlight, Snippet
-from submission.systems.explanation import ExplanationRow, ScoreExplanation
+from submission.systems.explanation import ExplanationRow, ScoreExplanation, select_largest
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,8 @@ class SearchResults:
 
 
 def largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
-    """Return the contributions with the largest absolute values, and the sum of the remaining ones; zeros are omitted."""
-    contributions = sorted((row for row in explanation.contributions if row.value), key=lambda row: -abs(row.value))
-    largest, remaining = contributions[:limit], contributions[limit:]
-    return [*largest, ExplanationRow(sum(row.value for row in remaining), f"{len(remaining)} more")] if remaining else largest
+    """Return the largest non-zero contributions and the sum of the remaining ones."""
+    return select_largest((row for row in explanation.contributions if row.value), limit)
 
 
 def to_json(results: SearchResults) -> str:

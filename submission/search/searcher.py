@@ -26,7 +26,6 @@ from submission.search.results import Hit, SearchResults, SystemResults
 from submission.search.snippets import Snippet, compute_highlights, extract_snippet
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
-from submission.storage.hashing import combine_hashes
 from submission.systems.catalogue import System
 from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.execution import Execution, Stage, iter_components
@@ -36,31 +35,12 @@ from submission.text.index_terms import TermAnalyser
 T = TypeVar("T")
 
 
-class QueryInput(Corpus):
-    """The documents of a corpus with queries as topics `qid query`."""
-
-    def __init__(self, corpus: Corpus, topics: pd.DataFrame) -> None:
-        super().__init__(corpus.reader, corpus.directory)
-        self._corpus, self.topics, self.stopwatch = corpus, topics, corpus.stopwatch
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of documents and queries."""
-        queries = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
-        return combine_hashes({"documents": self.corpus_fingerprint, "questions": queries})
-
-    @property
-    def corpus_fingerprint(self) -> str:
-        """Fingerprint of the documents, computed once for all queries."""
-        return self._corpus.corpus_fingerprint
-
-
 class QueryExecution(Execution):
     """An execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
 
-    def __init__(self, shared: Execution, corpus: Corpus, topics: pd.DataFrame, scratch: CacheDirectory) -> None:
+    def __init__(self, shared: Execution, queries: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution that shares the collection data of `shared` and caches pair scores in `scratch`."""
-        super().__init__(QueryInput(corpus, topics), shared.checkpoints, shared.device, shared.working_directory, shared.engine)
+        super().__init__(queries, shared.checkpoints, shared.device, shared.working_directory, shared.engine)
         self._shared, self.scratch = shared, scratch
 
     @cached_property
@@ -124,7 +104,7 @@ class Searcher:
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
         with CacheDirectory(None, FALLBACK_DIR) as scratch:
-            return QueryExecution(self._shared, self.corpus, topics, scratch).get_ranking(stage)
+            return QueryExecution(self._shared, self.corpus.with_queries(topics), scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
         """Search with several systems; the results of a system that fails contain its error."""
@@ -175,8 +155,8 @@ class Searcher:
         if query not in self._recent:
             if len(self._recent) == CACHED_QUERIES:
                 self._evict()
-            topics, scratch = build_topics(query), CacheDirectory(None, FALLBACK_DIR)
-            self._recent[query] = QueryExecution(self._shared, self.corpus, topics, scratch.__enter__())
+            queries, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
+            self._recent[query] = QueryExecution(self._shared, queries, scratch.__enter__())
         self._recent.move_to_end(query)
         return self._recent[query]
 

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from submission.models.enricher import TokenAnnotation
@@ -14,7 +14,7 @@ from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import APOSTROPHES, INVISIBLE_CHARACTERS, URL, combining_characters
-from submission.text.passages import SENTENCE_END
+from submission.text.passages import iter_sentences
 
 WEIGHT_LEVELS = 5
 
@@ -68,7 +68,6 @@ def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -
 
 
 MAX_WORDS = 60
-WORD = re.compile(r"\S+")
 
 
 @cache
@@ -122,7 +121,7 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
 
 def _windows(text: str) -> Iterator[tuple[Span, Span]]:
     """Yield each sentence and the window that starts with it."""
-    sentences = list(_sentences(text))
+    sentences = [(Span(start, end), words) for start, end, words in iter_sentences(text, MAX_WORDS)]
     end = word_count = 0  # of the window
     for first, words in sentences:
         while end < len(sentences) and word_count + sentences[end][1] <= MAX_WORDS:
@@ -130,13 +129,3 @@ def _windows(text: str) -> Iterator[tuple[Span, Span]]:
             end += 1
         yield first, Span(first.start, sentences[end - 1][0].end)
         word_count -= words
-
-
-def _sentences(text: str) -> Iterator[tuple[Span, int]]:
-    """Yield sentences of at most MAX_WORDS words with their word counts."""
-    ends = [match.end() for match in SENTENCE_END.finditer(text)]
-    for start, end in pairwise([0, *ends, len(text)]):
-        words = [match.span() for match in WORD.finditer(text, start, end)]
-        for first in range(0, len(words), MAX_WORDS):
-            chunk = words[first : first + MAX_WORDS]
-            yield Span(chunk[0][0], chunk[-1][1]), len(chunk)

@@ -1,7 +1,7 @@
 """Explanation of a document's score as a sum of contributions."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -26,6 +26,13 @@ class ExplanationRow:
     value: float
     label: str
     note: str = ""
+
+
+def select_largest(rows: Iterable[ExplanationRow], limit: int) -> list[ExplanationRow]:
+    """Return the rows with the largest absolute values, followed by one row with the sum of the remaining ones, if any."""
+    ordered = sorted(rows, key=lambda row: -abs(row.value))
+    largest, remaining = ordered[:limit], ordered[limit:]
+    return [*largest, ExplanationRow(sum(row.value for row in remaining), f"{len(remaining)} more")] if remaining else largest
 
 
 class TextSpan(NamedTuple):

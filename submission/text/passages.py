@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from submission.text.normalisation import remove_urls
 from submission.text.tokenisers import WordPieceReader, load_tokenizer
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind, matching takes quadratic time
-WORD = re.compile(r"\S+\s*")
+WORD = re.compile(r"\S+")
 UNKNOWN_PIECE = "[UNK]"
 
 
@@ -68,22 +68,21 @@ class PassageReader(WordPieceReader):
 
 def split_passages(text: str, max_words: int) -> list[str]:
     """Split a text into passages of whole sentences with at most `max_words` words; overlong sentences are split."""
-    passages: list[str] = []
+    starts: list[int] = []
     passage_length = max_words  # number of words in the last passage
-    for sentence, length in _split_sentences(text, max_words):
+    for start, _, length in iter_sentences(text, max_words):
         if passage_length + length > max_words:
-            passages.append("")
+            starts.append(start)
             passage_length = 0
-        passages[-1] += sentence
         passage_length += length
-    return [passage.strip() for passage in passages]
+    return [text[start:end].strip() for start, end in pairwise([*starts, len(text)])]
 
 
-def _split_sentences(text: str, max_words: int) -> Iterator[tuple[str, int]]:
-    """Yield sentences, or chunks of overlong sentences, with their word counts."""
+def iter_sentences(text: str, max_words: int) -> Iterator[tuple[int, int, int]]:
+    """Yield start, end and word count of each sentence, or of each chunk of `max_words` words of an overlong sentence."""
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
-    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
-        words = WORD.findall(text[start:end])
+    for start, end in pairwise([0, *ends, len(text)]):
+        words = [match.span() for match in WORD.finditer(text, start, end)]
         for first in range(0, len(words), max_words):
             chunk = words[first : first + max_words]
-            yield "".join(chunk), len(chunk)
+            yield chunk[0][0], chunk[-1][1], len(chunk)

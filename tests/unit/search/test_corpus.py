@@ -11,7 +11,6 @@ from submission.data.dataset import Dataset
 from submission.errors import InputError
 from submission.search.corpus import Corpus
 from submission.search.inputs import build_topics
-from submission.search.searcher import QueryInput
 from tests.conftest import SAMPLE
 
 
@@ -47,7 +46,6 @@ def test_topics_are_optional(tmp_path: Path) -> None:
 
 def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
     corpus = Corpus.from_directory(SAMPLE)
-    inputs = [QueryInput(corpus, build_topics(query)) for query in ("zoos", "zoo s", "golf")]
+    inputs = [corpus.with_queries(build_topics(query)) for query in ("zoos", "zoo s", "golf")]
     assert len({dataset.fingerprint for dataset in inputs}) == 3
     assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
-    assert corpus.fingerprint == corpus.corpus_fingerprint
