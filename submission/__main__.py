@@ -107,8 +107,7 @@ def _explain(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device, choose_precision
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.catalogue import get_system
-    from submission.systems.checkpoint_store import CheckpointStore
-    from submission.systems.execution import Execution
+    from submission.systems.execution import CheckpointStore, Execution
 
     system, device = get_system(args.system), choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
@@ -125,7 +124,7 @@ def _search(args: argparse.Namespace) -> None:
 
 def _systems(args: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
-    from submission.systems.checkpoint_store import CheckpointStore
+    from submission.systems.execution import CheckpointStore
 
     checkpoints = CheckpointStore(args.checkpoint_dir)
     for system in SYSTEMS.values():

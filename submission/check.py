@@ -15,8 +15,7 @@ from submission.errors import CheckFailedError, CheckpointError, InputError, plu
 from submission.progress import track
 from submission.storage.atomic_files import write_atomic
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import iter_components
+from submission.systems.execution import CheckpointStore, iter_components
 
 MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 

@@ -20,8 +20,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems import catalogue
 from submission.systems.catalogue import System
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 
 log = logging.getLogger(__name__)
 

@@ -49,8 +49,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 from submission.systems.learned_fusion import LearnedFusionStage
 from submission.text.passages import PassageReader
 from submission.text.surface_tokens import SurfaceReader

@@ -67,6 +67,28 @@ def limit_threads() -> int:
     return torch.get_num_threads()
 
 
+def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
+    """Group row numbers into batches of at most `size` texts of similar length.
+
+    The batches are deterministic, so that a resumed run uses the same ones.
+    """
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
+    """Group row numbers into batches of similar length, longest first.
+
+    A batch has at most `max_tokens` tokens including padding, or a single row.
+    """
+    order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
+    while len(order):
+        size = max(1, max_tokens // max(1, int(lengths[order[0]])))
+        batches.append(order[:size])
+        order = order[size:]
+    return batches
+
+
 def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
     """Return the maximum number of tokens per encoder batch for a device and a CPU precision."""
     if device.type == "cuda":

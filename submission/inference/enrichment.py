@@ -15,8 +15,7 @@ import torch
 
 from submission.engine.base import LOCAL_ENGINE, Engine, run_one
 from submission.engine.shards import Shard, compute_shards
-from submission.inference.batching import batch_by_tokens
-from submission.inference.device import get_max_batch_tokens, map_batches
+from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
 from submission.models.enricher import TokenAnnotation
 from submission.storage.artifact_store import ArtifactStore

@@ -15,10 +15,9 @@ from torch import Tensor
 from submission.engine.base import LOCAL_ENGINE, Engine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
-from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
 from submission.inference.checkpoint_io import NetworkCheckpoint
-from submission.inference.device import map_batches, single_thread
-from submission.models.padding import TokenIds
+from submission.inference.device import batch_by_length, map_batches, single_thread
+from submission.models.padding import PaddedTexts, TokenIds
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 from submission.text.tokenisers import Tokeniser
@@ -65,6 +64,38 @@ class TokenCache(TokenSource):
 GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
 
 LoadedRanker = NetworkCheckpoint[Ranker, Tokeniser]
+
+
+@dataclass(frozen=True)
+class TokenisedPairs:
+    """Pairs to score: pair i joins row query_rows[i] of the queries and row premise_rows[i] of the premises."""
+
+    queries: PaddedTexts
+    premises: PaddedTexts
+    query_rows: np.ndarray
+    premise_rows: np.ndarray
+
+    @classmethod
+    def from_names(
+        cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
+    ) -> TokenisedPairs:
+        """Create from the names of each pair's query and premise, and the token ids by name."""
+        names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
+        rows = []
+        for names, ids in zip(names_by_side, (queries, premises), strict=True):
+            row_by_name = {name: row for row, name in enumerate(ids)}
+            rows.append(np.array([row_by_name[name] for name in names], dtype=int))
+        return cls(PaddedTexts.from_ids(list(queries.values())), PaddedTexts.from_ids(list(premises.values())), *rows)
+
+    def get_premise_lengths(self) -> np.ndarray:
+        """Return the premise length of each pair, (N,)."""
+        lengths: np.ndarray = self.premises.lengths.numpy()[self.premise_rows]
+        return lengths
+
+    def group_by_query(self) -> list[np.ndarray]:
+        """Group the pair numbers by query."""
+        order = np.argsort(self.query_rows, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.query_rows[order])) + 1) if len(order) else []
 
 
 @dataclass(frozen=True)

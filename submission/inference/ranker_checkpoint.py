@@ -15,7 +15,6 @@ import torch
 
 from submission.engine.base import CPU
 from submission.errors import CheckpointError, abbreviate
-from submission.inference.batching import TokenisedPairs
 from submission.inference.checkpoint_io import (
     PROBE_TEXTS_CHANGED,
     CheckpointFormat,
@@ -23,7 +22,7 @@ from submission.inference.checkpoint_io import (
     NetworkCheckpoint,
     build_from_config,
 )
-from submission.inference.pair_scoring import score_pairs
+from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers import get_ranker_class

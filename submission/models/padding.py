@@ -1,6 +1,8 @@
 """Padding of token ids to rectangular arrays and tensors."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -24,3 +26,29 @@ def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.n
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)
     ids[mask] = np.concatenate([np.empty(0, dtype=np.int32), *texts])
     return ids, mask
+
+
+@dataclass(frozen=True)
+class PaddedTexts:
+    """Token ids (N, L) int32 of texts, padded once so that a batch is a selection of rows, and the texts' lengths (N,)."""
+
+    ids: Tensor
+    lengths: Tensor
+
+    @classmethod
+    def from_ids(cls, texts: Sequence[TokenIds]) -> Self:
+        """Pad the token ids of each text."""
+        ids, mask = pad_arrays(texts, np.int32)
+        return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
+
+    def select(self, rows: np.ndarray | Tensor) -> Self:
+        """Return a copy of some rows, trimmed to the longest text among them."""
+        rows = torch.as_tensor(rows)
+        lengths = self.lengths[rows]
+        return type(self)(self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths)
+
+    def batch(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Return ids (B, L) int64 and mask (B, L) of some rows on a device, trimmed to the longest text among them."""
+        texts = self.select(rows)
+        mask = torch.arange(texts.ids.shape[1]) < texts.lengths[:, None]
+        return texts.ids.long().to(device), mask.to(device)

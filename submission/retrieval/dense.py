@@ -18,8 +18,7 @@ from torch import Tensor
 
 from submission.engine.base import LOCAL_ENGINE, Engine, run_one
 from submission.engine.shards import Shard, compute_shards
-from submission.inference.batching import batch_by_tokens
-from submission.inference.device import get_max_batch_tokens, map_batches, move_to_device, single_thread
+from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches, move_to_device, single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker

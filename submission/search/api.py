@@ -16,7 +16,7 @@ from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, rankings_from_rows, tr
 from submission.search.inputs import Arguments, Queries, build_corpus, build_topics
 from submission.search.searcher import Searcher
 from submission.systems.catalogue import System, get_system
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from submission.search.results import SearchResults, to_json
 from submission.search.searcher import Searcher, SearchOptions
 from submission.systems import catalogue
 from submission.systems.catalogue import System, get_system
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 
 DEFAULT_LEXICAL_SYSTEM = "dirichlet"  # best lexical system by nDCG@5 (README, Results)
 PROMPT = "query> "

@@ -27,8 +27,7 @@ from submission.search.snippets import Snippet, compute_highlights, extract_snip
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import System
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution, Stage, iter_components
+from submission.systems.execution import CheckpointStore, Execution, Stage, iter_components
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
 

@@ -4,13 +4,12 @@ import re
 from dataclasses import dataclass
 
 from submission.errors import UsageError, abbreviate, suggest
-from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.cluster_score import ClusterScoreStage
 from submission.systems.conclusion_bm25 import ConclusionStage
 from submission.systems.dense import DenseConclusionStage, DensePremiseStage
 from submission.systems.enrichment import Enrichment
 from submission.systems.ensemble import EnsembleStage
-from submission.systems.execution import Stage
+from submission.systems.execution import CheckpointStore, Stage
 from submission.systems.latent import LatentStage
 from submission.systems.learned_fusion import LearnedFusionStage
 from submission.systems.lexical import LexicalStage

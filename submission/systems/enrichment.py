@@ -18,8 +18,7 @@ from submission.inference.enrichment import (
 from submission.models.enricher import TokenAnnotation
 from submission.retrieval.fields import Fields, select_texts
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Component, Execution
+from submission.systems.execution import CheckpointStore, Component, Execution
 from submission.systems.explanation import ExplanationRow, TextSpan, split_by_component
 
 

@@ -7,8 +7,7 @@ import pandas as pd
 
 from submission.fusion.regression import MEMBER_DEPTH, RegressionEnsemble
 from submission.rankings import rank_by_score, truncate_rankings
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.fusion import FusionStage, attribute_errors
 

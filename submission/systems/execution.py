@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
@@ -16,19 +16,63 @@ import torch
 from submission.data.dataset import Dataset
 from submission.data.document_store import DocumentStore, documents_code, open_document_store
 from submission.engine.base import LOCAL_ENGINE, Engine
-from submission.inference.checkpoint_io import LoadedCheckpoint
+from submission.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint, with_precision
 from submission.inference.pair_scoring import TokenCache, TokenSource
 from submission.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from submission.storage.artifact_store import ArtifactStore
+from submission.storage.atomic_files import recover_directory
 from submission.storage.cache_directory import CacheDirectory
+from submission.storage.checkpoint_directory import read_config
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.checkpoint_store import CheckpointStore, Memo
 from submission.systems.explanation import ScoreExplanation
 
 T = TypeVar("T")
+CheckpointT = TypeVar("CheckpointT", bound=NetworkCheckpoint[Any, Any])
 
 # Modules that pass inputs to components. Each input has a separate key, so these modules are hashed without their imports.
-SERVICES = (__name__, "submission.systems.checkpoint_store", "submission.storage.checkpoint_directory")
+SERVICES = (__name__, "submission.storage.checkpoint_directory")
+
+
+class Memo:
+    """An in-memory cache of results and errors, by owner and name."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
+
+    def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
+        """Return the result of the first call of `compute`, or raise its error."""
+        if (owner, name) not in self._outcomes:
+            try:
+                self._outcomes[owner, name] = compute(), None
+            except Exception as exception:
+                self._outcomes[owner, name] = None, exception
+        result, error = self._outcomes[owner, name]
+        if error is not None:
+            raise error
+        return cast(T, result)
+
+
+class CheckpointStore:
+    """The checkpoints in a directory; each is loaded once, on first use."""
+
+    def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
+        """Open the store; `precision` is the precision of its networks on the CPU (None: float32)."""
+        self.directory, self.precision = directory, precision
+        self._memo = Memo()
+
+    def has(self, name: str) -> bool:
+        """Return whether a checkpoint of that name exists, intact or damaged."""
+        recover_directory(self.directory / name)
+        return (self.directory / name).is_dir()
+
+    def load_config(self, name: str, config_type: type[T]) -> T:
+        """Load a checkpoint that consists of a config.json only."""
+        return self._memo.get_or_compute(config_type.__name__, name, lambda: read_config(self.directory / name, config_type))
+
+    def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
+        """Load a network and convert it to the precision of this store."""
+        network = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
+        return with_precision(network, self.precision)
 
 
 class Component(ABC):

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from submission.inference.batching import PaddedTexts, TokenisedPairs
-from submission.inference.pair_scoring import score_pairs
+from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.enricher import TokenAnnotation
-from submission.models.padding import pad
+from submission.models.padding import PaddedTexts, pad
 from submission.models.ranker import Contribution
 
 TOLERANCE = 1e-4  # maximum difference between the sum of contributions and the score; relative if the score exceeds 1

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Stage
+from submission.systems.execution import CheckpointStore, Stage
 
 MemberCheckpoints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 

@@ -7,8 +7,7 @@ import pandas as pd
 
 from submission.fusion.linear import LENGTH_FEATURE, LinearFusion, log_lengths, standardise_by_topic
 from submission.rankings import sort_by_topic, truncate_rankings
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.fusion import FusionStage, attribute_errors
 

@@ -17,8 +17,7 @@ from submission.rankings import MAX_DEPTH, ranking_rows, rankings_from_rows
 from submission.retrieval.lexical import LexicalParameters, Query, compute_term_contributions, parse_query, search_all
 from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 if TYPE_CHECKING:  # an enrichment has a separate key, so its code must not be part of this one

@@ -11,8 +11,7 @@ import pandas as pd
 from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.storage.code_fingerprint import code_fingerprint
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ScoreExplanation, explain_network_score
 
 

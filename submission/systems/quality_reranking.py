@@ -9,8 +9,7 @@ import pandas as pd
 
 from submission.fusion.quality import SCORE_GAP, QualityInterpolation
 from submission.rankings import rank_by_score_stable, truncate_rankings
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 

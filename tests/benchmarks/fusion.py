@@ -20,8 +20,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems.catalogue import FUSION_CANDIDATES
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.benchmarks.benchmark import Result, run_process
 from training.fusion.recipe import FusionRecipe

@@ -19,8 +19,7 @@ from submission.data.dataset import Dataset
 from submission.data.topics import find_topic_files
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.cache_directory import CacheDirectory
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 
 ARGUMENTS, CONCLUSIONS = 387_740, 66_000  # numbers of arguments and of distinct conclusions in args.me
 

@@ -11,8 +11,8 @@ import numpy as np
 import safetensors.numpy
 import torch
 
-from submission.inference.batching import PaddedTexts
 from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
+from submission.models.padding import PaddedTexts
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.vocabulary import UNKNOWN_ID, Vocabulary

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.batching import PaddedTexts, TokenisedPairs
-from submission.inference.pair_scoring import score_pairs
+from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.models.layers import find_unique_tokens
-from submission.models.padding import pad
+from submission.models.padding import PaddedTexts, pad
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY

@@ -23,10 +23,9 @@ from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher, SearchOptions
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.conclusion_bm25 import ConclusionStage
 from submission.systems.enrichment import Enrichment
-from submission.systems.execution import Execution, Stage, iter_components
+from submission.systems.execution import CheckpointStore, Execution, Stage, iter_components
 from submission.systems.lexical import LexicalStage
 from tests.conftest import copy_with_topics
 

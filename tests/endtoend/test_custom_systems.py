@@ -15,9 +15,8 @@ from submission.data.runs import read_run
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.rankings import rank_by_score, truncate_rankings
 from submission.systems.catalogue import CONCLUSION_BM25, FUSION_CANDIDATES, SYSTEMS, System
-from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.ensemble import EnsembleStage
-from submission.systems.execution import Execution, Stage
+from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage

@@ -20,7 +20,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.rankings import truncate_rankings
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import REAL_DATA, SAMPLE, count_colours, read_files, write_learned_fusion
 from tests.endtoend.conftest import AssertFails, Capture, Command, Log, MakeExecution

@@ -25,7 +25,7 @@ from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, get_system
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 from tests.conftest import ROOT, SAMPLE, ParsedPage, count_colours, make_argument
 from tests.endtoend.conftest import Log
 

@@ -25,7 +25,7 @@ from submission.search.searcher import Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.search.terminal import render
 from submission.systems.catalogue import get_system
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 from tests.conftest import ROOT, SAMPLE, ParsedPage
 
 SYSTEMS = [get_system("dirichlet_rm3"), get_system("bm25")]

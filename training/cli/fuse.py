@@ -49,7 +49,7 @@ def _fuse(args: argparse.Namespace) -> None:
 
 def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
-    from submission.systems.checkpoint_store import CheckpointStore
+    from submission.systems.execution import CheckpointStore
     from training.data.work_directory import lock_work_directory
     from training.fusion.ensemble import fit_ensemble
 

@@ -121,8 +121,7 @@ def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir:
     from submission.data.dataset import Dataset
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory
-    from submission.systems.checkpoint_store import CheckpointStore
-    from submission.systems.execution import Execution
+    from submission.systems.execution import CheckpointStore, Execution
 
     dataset = Dataset(args.input_dir, getattr(args, "input_run", None), order=getattr(args, "order", "auto"))
     checkpoints = CheckpointStore(args.checkpoint_dir)

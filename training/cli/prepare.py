@@ -126,8 +126,7 @@ def _distillation(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.catalogue import get_system
-    from submission.systems.checkpoint_store import CheckpointStore
-    from submission.systems.execution import Execution
+    from submission.systems.execution import CheckpointStore, Execution
     from training.data.distillation import DistillationSettings, build_title_input, prepare_distillation
 
     teacher, checkpoints = get_system(args.teacher), CheckpointStore(args.checkpoint_dir)

@@ -16,8 +16,8 @@ from submission.inference.checkpoint_io import WEIGHTS_FILE
 from submission.models.bert import BERTNetwork
 from submission.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, verify_files
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.ensemble import EnsembleStage
+from submission.systems.execution import CheckpointStore
 from training.data import word_vectors
 from training.data.pairs import reproduce_pairs
 from training.fitting.fit import fit

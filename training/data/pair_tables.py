@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from submission.inference.batching import PaddedTexts
+from submission.models.padding import PaddedTexts
 from submission.text.normalisation import tokenise_query
 from submission.text.tokenisers import Tokeniser
 from submission.text.vocabulary import InputUnit

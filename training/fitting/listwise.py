@@ -16,8 +16,9 @@ from scipy.stats import rankdata
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
-from submission.inference.pair_scoring import score_pairs
+from submission.inference.device import batch_by_length
+from submission.inference.pair_scoring import TokenisedPairs, score_pairs
+from submission.models.padding import PaddedTexts
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
 from training.evaluation.similarity import group_rows_by_topic, mean_correlations

@@ -8,10 +8,11 @@ import torch
 from rank_bm25 import BM25Okapi
 from torch import Tensor
 
-from submission.inference.batching import PaddedTexts, TokenisedPairs, batch_by_length
-from submission.inference.pair_scoring import score_pairs
+from submission.inference.device import batch_by_length
+from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
+from submission.models.padding import PaddedTexts
 from submission.models.ranker import LatentRanker, Ranker
 from training.data.pair_tables import ValidationQueries
 from training.data.split import CUTOFF, POSITIVES

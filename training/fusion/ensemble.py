@@ -18,8 +18,8 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems.catalogue import System
-from submission.systems.checkpoint_store import CheckpointStore
 from submission.systems.ensemble import EnsembleStage
+from submission.systems.execution import CheckpointStore
 from training.cards import ARGS_ME_CREDIT, render_card
 from training.data.pair_tables import load_validation_queries
 from training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION

@@ -15,8 +15,7 @@ from submission.storage.atomic_files import create_directory
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.hashing import hash_named_files
 from submission.systems.catalogue import FUSION_CANDIDATES
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import Execution
+from submission.systems.execution import CheckpointStore, Execution
 from training import cards
 from training.evaluation import tables as result_tables
 from training.evaluation.evaluate import HEADLINE_MEASURES

@@ -11,8 +11,7 @@ from submission.paths import CHECKPOINT_DIR, PROJECT_DIR
 from submission.storage.atomic_files import write_atomic
 from submission.storage.checkpoint_directory import METRICS
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
-from submission.systems.execution import iter_components
+from submission.systems.execution import CheckpointStore, iter_components
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.similarity import system_name
 from training.evaluation.tables import ALL_TOPICS

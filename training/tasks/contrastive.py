@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch.nn import functional
 
-from submission.inference.batching import PaddedTexts
 from submission.inference.pretrained import PretrainedEncoder
+from submission.models.padding import PaddedTexts
 from submission.models.ranker import LatentRanker, Ranker
 from submission.text.vocabulary import UNKNOWN_ID
 from training.data.pair_tables import TrainingPairs, ValidationQueries

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from submission.errors import InputError
-from submission.inference.batching import batch_by_length
+from submission.inference.device import batch_by_length
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from submission.text.vocabulary import UNKNOWN_ID
 from training.data.split import hold_out

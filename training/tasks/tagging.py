@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from submission.errors import UsageError
-from submission.inference.batching import batch_by_tokens
 from submission.inference.checkpoint_io import load_network
+from submission.inference.device import batch_by_tokens
 from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
 from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from submission.data.args_me import find_corpus_files
 from submission.errors import InputError, UsageError
-from submission.inference.batching import PaddedTexts, batch_by_tokens
-from submission.inference.device import get_max_batch_tokens, map_batches
+from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from submission.models.enrichers.deepct import DeepCT
-from submission.models.padding import pad
+from submission.models.padding import PaddedTexts, pad
 from submission.storage.hashing import hash_input_files
 from submission.text.passages import Passage
 from training.cards import ARGS_ME_CREDIT

@@ -13,7 +13,7 @@ from submission.inference.device import choose_precision
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.padding import pad
 from submission.paths import CHECKPOINT_DIR
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 

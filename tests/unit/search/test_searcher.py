@@ -15,7 +15,7 @@ from submission.search.results import SearchResults
 from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.systems.catalogue import get_system
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 from tests.conftest import SAMPLE
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "gambling", "voting", "advertising")]

@@ -10,7 +10,7 @@ from submission.engine.base import CPU
 from submission.paths import CHECKPOINT_DIR
 from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.checkpoint_store import CheckpointStore
+from submission.systems.execution import CheckpointStore
 from submission.systems.lexical import LexicalStage
 from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.tables import ALL_TOPICS

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from submission.errors import UsageError
-from submission.inference.batching import PaddedTexts
+from submission.models.padding import PaddedTexts
 from submission.models.ranker import SiameseRanker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.batching import PaddedTexts
-from submission.models.padding import pad
+from submission.models.padding import PaddedTexts, pad
 from submission.models.ranker import Ranker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from submission.inference.batching import PaddedTexts
+from submission.models.padding import PaddedTexts
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.data.split import CANDIDATES_PER_QUERY
