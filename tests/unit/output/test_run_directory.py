@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,74 +15,66 @@ FINGERPRINT = {"input": "i", "code": "c"}
 RUN_FILES = ["a-x.txt"]
 
 
-def write_sample_run(directory: Path, name: str = "a-x.txt", content: str = "x\n", key: str = "k") -> None:
-    with RunDirectory(directory) as output:
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        output.write_run(name, content, key)
+def resume(output: RunDirectory, fingerprint: dict[str, str] | None = None, overwrite: bool = False) -> None:
+    output.resume(fingerprint or FINGERPRINT, RUN_FILES, overwrite)
 
 
-def test_complete_runs_are_recognised(tmp_path: Path) -> None:
-    write_sample_run(tmp_path / "new" / "out")
-    with RunDirectory(tmp_path / "new" / "out") as output:
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        assert output.is_up_to_date("a-x.txt", "k")
-        assert output.read_run("a-x.txt") == "x\n"
-        assert not output.is_up_to_date("a-y.txt", "k")
-
-
-def test_changed_or_missing_run_is_incomplete(tmp_path: Path) -> None:
-    write_sample_run(tmp_path)
-    write_sample_run(tmp_path, "a-y.txt")
-    (tmp_path / "a-x.txt").write_text("y\n")
-    (tmp_path / "a-y.txt").unlink()
+@pytest.fixture
+def finished(tmp_path: Path) -> Iterator[RunDirectory]:
+    """Write the runs x and y, and open their directory again."""
+    (tmp_path / ".tracker").write_text("TIRA's\n")
+    (tmp_path / ".run.txt.123.part").write_text("half")
+    with RunDirectory(tmp_path / "new" / "..") as output:
+        resume(output)
+        for name in "xy":
+            output.write_run(f"a-{name}.txt", f"{name}\n", "k")
     with RunDirectory(tmp_path) as output:
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        assert not output.is_up_to_date("a-x.txt", "k")
-        assert not output.is_up_to_date("a-y.txt", "k")
+        yield output
 
 
-def test_changed_input_fails(tmp_path: Path) -> None:
-    write_sample_run(tmp_path)
-    with (
-        RunDirectory(tmp_path) as output,
-        pytest.raises(OutputError, match=r"files made from another input \(a-x\.txt\).*--overwrite"),
-    ):
-        output.resume({**FINGERPRINT, "input": "other"}, RUN_FILES, overwrite=False)
-    assert (tmp_path / "a-x.txt").read_text() == "x\n"
+def test_complete_runs_are_recognised(finished: RunDirectory) -> None:
+    resume(finished)
+    assert [finished.is_up_to_date(f"a-{name}.txt", "k") for name in "xyz"] == [True, True, False]
+    assert finished.read_run("a-x.txt") == "x\n"
+    assert {path.name for path in finished.path.iterdir()} >= {".tracker", "a-x.txt", "a-y.txt"}
+    assert not list(finished.path.glob(".*.part"))
 
 
-def test_changed_checkpoint_fails(tmp_path: Path) -> None:
-    write_sample_run(tmp_path)
-    with RunDirectory(tmp_path) as output:
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
-        with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
-            output.is_up_to_date("a-x.txt", "other")
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=True)
-        assert not output.is_up_to_date("a-x.txt", "other")
+def test_changed_or_missing_run_is_incomplete(finished: RunDirectory) -> None:
+    (finished.path / "a-x.txt").write_text("z\n")
+    (finished.path / "a-y.txt").unlink()
+    resume(finished)
+    assert [finished.is_up_to_date(f"a-{name}.txt", "k") for name in "xy"] == [False, False]
+
+
+def test_changed_input_fails(finished: RunDirectory) -> None:
+    with pytest.raises(OutputError, match=r"files made from another input \(a-x\.txt, a-y\.txt\).*--overwrite"):
+        resume(finished, {**FINGERPRINT, "input": "other"})
+    assert (finished.path / "a-x.txt").read_text() == "x\n"
+
+
+def test_changed_checkpoint_fails(finished: RunDirectory) -> None:
+    resume(finished)
+    with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
+        finished.is_up_to_date("a-x.txt", "other")
+    resume(finished, overwrite=True)
+    assert not finished.is_up_to_date("a-x.txt", "other")
 
 
 @pytest.mark.parametrize("name", ["run.txt", "a-x.txt"])
 def test_unknown_run_is_not_overwritten(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("theirs\n")
     with RunDirectory(tmp_path) as output, pytest.raises(OutputError, match="unknown origin"):
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
+        resume(output)
 
 
-def test_unrelated_files_are_ignored(tmp_path: Path) -> None:
-    (tmp_path / ".tracker").write_text("TIRA's\n")
-    write_sample_run(tmp_path)
-    assert (tmp_path / ".tracker").exists()
-
-
-def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> None:
-    write_sample_run(tmp_path, "a-x.txt")
-    write_sample_run(tmp_path, "a-y.txt")
-    with RunDirectory(tmp_path) as output:
-        output.resume({**FINGERPRINT, "input": "other"}, RUN_FILES, overwrite=True)
-        assert (tmp_path / "a-y.txt").exists()
-        output.write_run("a-x.txt", "new\n", "k")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-x.txt", FINGERPRINT_FILE]
-    assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"
+def test_overwrite_removes_old_runs_with_the_first_new_run(finished: RunDirectory) -> None:
+    resume(finished, {**FINGERPRINT, "input": "other"}, overwrite=True)
+    assert (finished.path / "a-y.txt").exists()
+    finished.write_run("a-x.txt", "new\n", "k")
+    names = sorted(path.name for path in finished.path.iterdir() if path.is_file())
+    assert names == [".tracker", "a-x.txt", FINGERPRINT_FILE]
+    assert json.loads((finished.path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"
 
 
 def test_run_is_incomplete_after_a_kill_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,12 +83,13 @@ def test_run_is_incomplete_after_a_kill_before_it_is_written(tmp_path: Path, mon
         if file.name == FINGERPRINT_FILE:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("submission.storage.artifact_store.write_atomic", write_and_interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        write_sample_run(tmp_path)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch, RunDirectory(tmp_path) as output:
+        patch.setattr("submission.storage.artifact_store.write_atomic", write_and_interrupt)
+        resume(output)
+        with pytest.raises(KeyboardInterrupt):
+            output.write_run("a-x.txt", "x\n", "k")
     with RunDirectory(tmp_path) as output:
-        output.resume(FINGERPRINT, RUN_FILES, overwrite=False)
+        resume(output)
         assert not output.is_up_to_date("a-x.txt", "k")
 
 
@@ -106,31 +100,17 @@ def test_locked_directory_fails(tmp_path: Path) -> None:
         pass
 
 
-def test_file_as_output_directory_fails(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("")
-    with pytest.raises(OutputError, match="not a writable directory"), RunDirectory(tmp_path / "out"):
-        pass
-
-
-def test_partial_files_are_removed(tmp_path: Path) -> None:
-    (tmp_path / ".run.txt.123.part").write_text("half")
-    write_sample_run(tmp_path)
-    assert not list(tmp_path.glob(".*.part"))
-
-
 def test_old_file_is_kept_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_atomic(tmp_path / "a", "old")
-
     def fail_on_full_disk(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
+    write_atomic(tmp_path / "a", "old")
     monkeypatch.setattr(os, "fsync", fail_on_full_disk)
     with pytest.raises(OutputError, match=r"a: cannot be written \(No space left on device\)"):
         write_atomic(tmp_path / "a", "new")
     with pytest.raises(OutputError, match="No space left"):
         write_directory_atomic(tmp_path / "d", {"a": b"new"})
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").read_text() == "old"
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "old")]
 
 
 def test_directory_is_replaced_atomically(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Fixtures of the contracts: commands that run in this process and whose exit codes and messages are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main as submission
+from submission.retrieval.lexical import RM3, Dirichlet
+from tests.conftest import write_lexical, write_tiny_ranker
+
+Outcome = tuple[int, str]  # exit code; standard output, standard error and log
+Call = Callable[..., Outcome]
+EXIT_CODES = {0, 2, 3, 4, 5, 6, 7, 8}  # all but 1, an internal error
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Call:
+    """Return a function that runs a command; it fails on undocumented exit codes, tracebacks and errors without a message."""
+    caplog.set_level("INFO")
+
+    def run(*arguments: object, program: Callable[[list[str]], int] = submission) -> Outcome:
+        caplog.clear()
+        capsys.readouterr()
+        try:
+            code = program([*map(str, arguments)])
+        except SystemExit as error:  # from argparse
+            code = int(str(error.code))
+        out, err = capsys.readouterr()
+        output = f"{out}\n{err}\n{caplog.text}"
+        assert code in EXIT_CODES, output
+        assert "Traceback" not in output
+        assert code == 0 or any("error: " in line for line in err.splitlines()), output
+        assert max(map(len, err.splitlines()), default=0) < 4000
+        return code, output
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that only read them."""
+    directory = tmp_path_factory.mktemp("trained")
+    for seed, name in enumerate(("knrm", "snrm")):
+        write_tiny_ranker(directory, name, seed)
+    write_lexical(directory, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
+    return directory

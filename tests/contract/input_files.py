@@ -1,0 +1,89 @@
+"""Input files of the tests of accepted and refused inputs, as mappings of names to contents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import PREMISE, make_argument
+
+Content = str | bytes | Callable[[Path], object]  # a function creates the file itself
+Files = dict[str, Content]
+
+MANY_DIGITS = "7" * 6000
+DEEP = "[" * 20_000  # unclosed JSON arrays
+CONTROLS = {
+    "NUL": "\\u0000", "escape": "\\u001b[31m", "delete": "\\u007f", "C1": "\\u009b2J", "line": "\\u2028", "mark": "\\u202e",
+}  # fmt: skip
+TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
+TWO_TOPICS = TOPIC.format(1, "Are zoos cruel?") + TOPIC.format(2, "golf")
+ARGUMENTS = [make_argument("a1"), make_argument("a2", "Golf is a sport"), make_argument("a3", "Taxes should rise")]
+CORPUS = json.dumps({"arguments": ARGUMENTS})
+HUB = {"conclusion": "Zoos", "stance": "CON", "id": "a", "argument": PREMISE}  # a line of the Hugging Face copy of args.me
+TEXT = " ".join(f"word{index}" for index in range(20))
+QUERIES = '{"qid": "1", "query": "zoos"}\n{"qid": "2", "query": "golf"}\n'
+DOCUMENTS = "".join(f'{{"docno": "d{n}", "text": "{word} {TEXT}"}}\n' for n, word in enumerate(("zoos", "golf", "tax")))
+
+
+def write_files(directory: Path, files: Files) -> Path:
+    """Write files to a new directory; text of a file named .gz is compressed, bytes are written unchanged."""
+    directory.mkdir()
+    for name, content in files.items():
+        file = directory / name
+        if callable(content):
+            content(file)
+        elif isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            file.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
+    return directory
+
+
+def join_lines(*rows: dict[str, Any] | str) -> str:
+    """Join JSON lines, passed as objects or text."""
+    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+
+
+def touche(corpus: Content = CORPUS, name: str = "args-me.json") -> Files:
+    """Return an input in Touché's format with two topics."""
+    return {"topics.xml": f"<topics>{TWO_TOPICS}</topics>", name: corpus}
+
+
+def touche_lines(*rows: dict[str, Any] | str) -> Files:
+    """Return an input in Touché's format with a corpus in JSON Lines."""
+    return touche(join_lines(*rows), "args-me.jsonl")
+
+
+def topics(content: Content, name: str = "topics.xml") -> Files:
+    """Return an input in Touché's format with a topics file."""
+    return {name: content, "args-me.json": CORPUS}
+
+
+def topic(qid: object, title: str) -> Files:
+    """Return an input in Touché's format with one topic."""
+    return topics(f"<topics>{TOPIC.format(qid, title)}</topics>")
+
+
+def arguments(*added: dict[str, Any] | str) -> Files:
+    """Return an input in Touché's format whose corpus has three valid arguments before the added ones."""
+    texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
+    return touche(f'{{"arguments": [{",".join(texts)}]}}')
+
+
+def tirex(queries: Content = QUERIES, documents: Content = DOCUMENTS) -> Files:
+    """Return a TIREx data set."""
+    return {"queries.jsonl": queries, "documents.jsonl": documents}
+
+
+def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
+    """Return a TIREx data set of rerank.jsonl only, with documents d1, d2, …"""
+    defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
+    return {"rerank.jsonl": join_lines(*({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1)))}
+
+
+def scored(*scores: object) -> str:
+    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …"""
+    return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))

@@ -1,0 +1,387 @@
+"""Unusual but valid inputs are read without loss, pass `check`, and are ranked as valid runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pandas as pd
+import pytest
+
+from submission.data.dataset import Dataset
+from submission.data.run_validation import find_run_issues
+from submission.data.runs import read_run
+from tests.conftest import PREMISE, REAL_DATA, ROOT, load_topics, make_argument
+from tests.contract.conftest import Call
+from tests.contract.input_files import (
+    CORPUS,
+    DOCUMENTS,
+    HUB,
+    MANY_DIGITS,
+    QUERIES,
+    TEXT,
+    TOPIC,
+    TWO_TOPICS,
+    Files,
+    arguments,
+    join_lines,
+    rerank,
+    scored,
+    tirex,
+    topic,
+    topics,
+    touche,
+    touche_lines,
+    write_files,
+)
+
+NAN = math.nan
+BOM = b"\xef\xbb\xbf"
+TWO_DOCUMENTS = [["a", PREMISE], ["b", PREMISE]]
+SYSTEMS = ("bm25", "knrm", "dirichlet_rm3")
+TOO_SMALL = {"too few lines", "too few topics"}  # issues of every small run
+ONE_DOCUMENT, ZOOS, BOTH = [["a", PREMISE]], [["1", "zoos"]], [["1", "zoos"], ["2", "golf"]]
+SAMPLE_TOPICS = [["1", "Are zoos cruel?"], ["2", "golf"]]
+ROOT_ELEMENT = f"<t>{TWO_TOPICS}</t>"
+IDS = "S102a4f1a-A4a1828d0", "197beaca-2019-04-18T11:28:59Z-00001-000"
+TWO_PREMISES = {"id": "x", "conclusion": "C", "premises": [{"text": "one"}, {"text": "two"}], "more": [1]}
+DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files; topics; docnos and premises
+    "premises are joined": (
+        touche(json.dumps({"arguments": [TWO_PREMISES, {**TWO_PREMISES, "id": "a", "premises": []}]})),
+        SAMPLE_TOPICS, [["x", "one two"], ["a", ""]],
+    ),
+    "premises of lines are joined": (touche_lines(TWO_PREMISES), SAMPLE_TOPICS, [["x", "one two"]]),
+    "topics by number": (
+        topics(f"<t>{TOPIC.format(10, 'B?')}<topic><num> 9 </num><title>\n Is  <i>A</i>\n right?</title></topic></t>"),
+        [["9", "Is A right?"], ["10", "B?"]], [],
+    ),
+    "topics in two files": ({**topic(2, "B"), "topics-a.xml": TOPIC.format(1, "A")}, [["1", "A"], ["2", "B"]], []),
+    "topics with BOM": (topics(BOM + ROOT_ELEMENT.encode()), SAMPLE_TOPICS, []),
+    "topics in UTF-16": (topics(f'<?xml version="1.0" encoding="UTF-16"?>{ROOT_ELEMENT}'.encode("utf-16")), SAMPLE_TOPICS, []),
+    "# within a number": (topic("1#", "zoos"), [["1#", "zoos"]], []),
+    "portals, gzip and both forms of ids": (
+        {
+            **touche(json.dumps({"arguments": [make_argument(IDS[0])]}), "debateorg.json"),
+            "idebate.json.gz": json.dumps({"arguments": [make_argument(IDS[1])]}),
+        },
+        SAMPLE_TOPICS, [[docno, PREMISE] for docno in IDS],
+    ),
+    "duplicates across files": (
+        {**touche(), "idebate.json": json.dumps({"arguments": [make_argument("a1"), make_argument("b")]})},
+        SAMPLE_TOPICS, [["a1", PREMISE], ["a2", PREMISE], ["a3", PREMISE], ["b", PREMISE]],
+    ),
+    "Hugging Face lines": (touche_lines(HUB, "", {**HUB, "id": "b"}), SAMPLE_TOPICS, TWO_DOCUMENTS),
+    "both layouts of lines": (touche_lines(make_argument("a"), {**HUB, "id": "b"}), SAMPLE_TOPICS, TWO_DOCUMENTS),
+    "gzipped lines with BOM": (touche("\ufeff" + join_lines(HUB, HUB), "idebate.jsonl.gz"), SAMPLE_TOPICS, ONE_DOCUMENT),
+    "lines next to JSON": (
+        {**touche(json.dumps({"arguments": [make_argument("a", "Zoos")]})), "args-me.jsonl": join_lines(HUB)},
+        SAMPLE_TOPICS, ONE_DOCUMENT,
+    ),
+    "args.me next to BEIR": ({**touche_lines(HUB), "corpus.jsonl": '{"_id": "x", "text": "y"}'}, SAMPLE_TOPICS, ONE_DOCUMENT),
+    "NaN as a word": (touche_lines({**HUB, "argument": "[NaN, Infinity]"}), SAMPLE_TOPICS, [["a", "[NaN, Infinity]"]]),
+    "integer ids": (
+        tirex('{"qid": 7, "query": "zoos"}', "".join(f'{{"docno": {n}, "text": "{n}"}}\n' for n in (0, -7, 10**19))),
+        [["7", "zoos"]], [["-7", "-7"], ["0", "0"], [str(10**19), str(10**19)]],
+    ),
+    "TIREx topics by number": (tirex('{"qid": "10", "query": "b"}\n{"qid": "2", "query": "a"}'), [["2", "a"], ["10", "b"]], []),
+    "field names of ir_datasets": (
+        tirex('{"query_id": "q1", "text": "zoos"}', '{"doc_id": "d", "default_text": "x"}'), [["q1", "zoos"]], [["d", "x"]]
+    ),
+    "third field names": (tirex('{"qid": "1", "default_text": "zoos"}', '{"docid": 3, "text": "x"}'), ZOOS, [["3", "x"]]),
+    "equal values of two fields": (
+        tirex('{"qid": 1, "query_id": "1", "query": "zoos", "text": "zoos"}', '{"docno": 7, "doc_id": "7", "text": "x"}'),
+        ZOOS, [["7", "x"]],
+    ),
+    "original fields": (
+        {
+            "queries.jsonl": '{"qid": "1", "query": "zoos", "original_query": {"query_id": 1.5, "text": null}}',
+            "corpus.jsonl.gz": '{"docno": "d", "text": "x", "original_document": {"docno": null}}',
+        },
+        ZOOS, [["d", "x"]],
+    ),
+    "documents.jsonl before corpus.jsonl": (
+        {**tirex(documents='{"docno": "d", "text": "x"}'), "corpus.jsonl": '{"docno": "e", "text": "y"}'}, BOTH, [["d", "x"]]
+    ),
+    "repeated with equal texts": (
+        tirex(QUERIES + QUERIES.replace('"1"', "1"), '{"docno": "d", "text": "x"}\n{"docno": "d", "text": "x", "title": ""}\n'),
+        BOTH, [["d", "x"]],
+    ),
+    "empty and short texts": (
+        tirex(documents='{"docno": "a", "text": ""}\n{"docno": "b", "text": "ox"}\n'), BOTH, [["a", ""], ["b", "ox"]]
+    ),
+    "candidates without query and text": (
+        {**tirex(documents='{"docno": "d", "text": "x"}'), "rerank.jsonl": '{"qid": 1, "docno": "d"}'}, BOTH, [["d", "x"]]
+    ),
+    "candidate of two topics": (rerank({"docno": "d"}, {"docno": "d", "qid": "2"}), [*ZOOS, ["2", "zoos"]], [["d", "zoos"]]),
+}  # fmt: skip
+UNMATCHED = {  # inputs whose topics have no term of the corpus; their rankings are empty
+    "title of digits": topic(1, MANY_DIGITS),
+    "title of marks": topic(1, "?!… 😀"),
+    "title of unknown words": topic(1, "quux " + "q" * 100_000),
+}
+MATCHED: dict[str, Files] = {
+    "topics of another name": topics(ROOT_ELEMENT, "topics-task-1.xml"),
+    "long title": topic(1, "zoos " * 20_000),
+    "number of 60 digits": topic("7" * 60, "zoos"),
+    "number of letters": topic("q-1.a", "zoos"),
+    "number of other digits": topic("\u0661", "zoos"),
+    "corpus with BOM": touche(BOM + CORPUS.encode()),
+    "gzipped corpus": touche(CORPUS, "args-me.json.gz"),
+    "one conclusion": touche(json.dumps({"arguments": [make_argument("a1"), make_argument("a2")]})),
+    "word in half of the conclusions": touche(
+        json.dumps({"arguments": [make_argument(f"a{n}", text) for n, text in enumerate(("zoos", "zoos b", "golf", "golf b"))]})
+    ),
+    "premise of digits": arguments(make_argument("x", premise=f"{MANY_DIGITS} " * 20)),
+    "premise of one long word": arguments(make_argument("x", premise="x" * 300_000)),
+    "no premises": arguments({**make_argument("x"), "premises": []}),
+    "empty conclusion": arguments(make_argument("x", "")),
+    "unprintable premise": arguments(make_argument("x", premise="\0\x1b[2J " * 30)),
+    "digits in ignored field": arguments('{"id":"x","conclusion":"c","premises":[],"n":' + MANY_DIGITS + "}"),
+    "long id": arguments(make_argument("i" * 5000)),
+    "id of other letters": arguments(make_argument("идентификатор-é😀")),
+    "TIREx with BOM and blank lines": tirex(BOM + QUERIES.encode() + b"\n \n", BOM + b"\n" + DOCUMENTS.encode() + b"\n\n"),
+    "gzipped TIREx": {"queries.jsonl.gz": QUERIES, "documents.jsonl.gz": DOCUMENTS},
+    "TIREx with CRLF": tirex(QUERIES.replace("\n", "\r\n"), DOCUMENTS.replace("\n", "\r\n")),
+    "escape in query": tirex('{"qid": 1, "query": "zoos \\u001b[2J"}\n'),
+    "short and empty texts": tirex(documents='{"docno": 0, "text": "zoos"}\n{"docno": 1, "text": ""}\n'),
+    "candidates": rerank({"docno": "d", "text": TEXT, "rank": 1, "score": 1.5}),
+    "candidates without rank and score": rerank({}),
+    "short candidate": rerank({"text": "Zoos are cruel."}),
+    "score 1e300": rerank({"rank": 1, "score": 1e300}),
+}  # fmt: skip
+RUNS: dict[str, tuple[str | bytes, str]] = {  # runs; order in which their documents are re-ranked
+    "plain": ("1 Q0 a1 1 3.5 x\n1 Q0 a2 2 2.5 x\n", "1 2"),
+    "BOM, comment and blank lines": (BOM + b"\n# a run\n1 Q0 a1 1 3.5 x\n\n", "1"),
+    "ties": (scored("1", "1", "1"), "1 2 3"),
+    "lowest scores": (scored("-3.4e38", "-3.4028235e38", "-3.4028235e38"), "1 2 3"),
+    "highest scores": (scored("3.4028235e38", "3.4028235e38", "3.4028235e38"), "1 2 3"),
+    "scores beyond float32": (scored("1e300", "1e39", "-1e308"), "1 2 3"),
+    "small scores": (scored("1e-300", "0", "-1e-320"), "1 2 3"),
+    "equal ranks": ("1 Q0 a1 1 1 t\n1 Q0 a2 1 2 t\n1 Q0 a3 1 3 t\n", "3 2 1"),
+    "equal scores": ("1 Q0 a2 1 5 t\n1 Q0 a3 2 5 t\n1 Q0 a1 3 5 t\n", "2 3 1"),
+}  # fmt: skip
+NUMBERS: dict[str, tuple[Files, list[float], list[float]]] = {  # candidates; ranks and scores in line order
+    "neither": (rerank({}, {}), [NAN, NAN], [NAN, NAN]),
+    "ranks": (rerank({"rank": 2}, {"rank": 1}), [2, 1], [NAN, NAN]),
+    "scores": (rerank({"score": 1}, {"score": 2.5}), [NAN, NAN], [1, 2.5]),
+    "integers with a point": (rerank({"rank": 1.0, "score": -0.5}, {"rank": 0.0, "score": 3}), [1, 0], [-0.5, 3]),
+    "strings": (rerank({"rank": "1", "score": "3.5"}, {"rank": "2.0", "score": "1e-05"}), [1, 2], [3.5, 1e-5]),
+}
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
+    files, expected_topics, expected_documents = DATASETS[name]
+    dataset = Dataset(write_files(tmp_path / "input", files))
+    assert dataset.topics.to_numpy().tolist() == expected_topics
+    if expected_documents:
+        assert dataset.documents[["docno", "premise"]].to_numpy().tolist() == expected_documents
+    assert all(type(docno) is str for docno in dataset.documents["docno"])
+    ranking = dataset.supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    assert (ranking is None) == ("rerank.jsonl" not in files)
+
+
+@pytest.mark.parametrize("name", [*MATCHED, *UNMATCHED])
+def test_unusual_inputs_are_ranked(name: str, tmp_path: Path, trained: Path, call: Call) -> None:
+    directory = write_files(tmp_path / "input", (MATCHED | UNMATCHED)[name])
+    flags = ["-i", directory, "--checkpoints", trained]
+    code, output = call(
+        "rank", *flags, "-o", tmp_path / "out", *(f"--system={system}" for system in SYSTEMS), "--device", "cpu"
+    )
+    assert code == 0, output
+    runs = [tmp_path / "out" / f"aragorn-{system}.txt" for system in SYSTEMS]
+    assert {issue.category for run in runs for issue in find_run_issues(run, None, None)} <= TOO_SMALL
+    assert [bool(run.read_text()) for run in runs] == [name in MATCHED] * 3, output
+    assert name in MATCHED or "its ranking is empty" in output
+    assert max(len(line) for line in output.splitlines() if "WARNING" not in line) < 1500
+    assert call("check", *flags)[0] == 0
+
+
+def rerank_run(call: Call, directory: Path, run: Path, *flags: object) -> list[str]:
+    """Re-rank a run by bm25 and return the docnos of the written run."""
+    out = run.parent / "out"
+    code, output = call("rank", "-i", directory, "-o", out, "--input-run", run, "--system=bm25", "--device=cpu", *flags)
+    assert code == 0, output
+    assert {issue.category for issue in find_run_issues(out / "run.txt", None, None)} <= TOO_SMALL
+    return list(read_run(out / "run.txt")["docno"])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_unusual_runs_keep_their_order(name: str, tmp_path: Path, call: Call) -> None:
+    run, expected = RUNS[name]
+    directory = write_files(tmp_path / "input", touche())
+    file = write_files(tmp_path / "run", {"run.txt": run}) / "run.txt"
+    assert rerank_run(call, directory, file) == [f"a{number}" for number in expected.split()]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("rank", ["a1", "a2", "a3"]), ("score", ["a3", "a1", "a2"])])
+def test_order_flag_selects_ranks_or_scores(order: str, expected: list[str], tmp_path: Path, call: Call) -> None:
+    file = write_files(tmp_path / "run", {"run.txt": scored("3.5", "-1e300", "1e300")}) / "run.txt"
+    assert rerank_run(call, write_files(tmp_path / "input", touche()), file, "--order", order) == expected
+    assert ("3.5" in (tmp_path / "run" / "out" / "run.txt").read_text()) == (order == "score")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_ranks_and_scores_of_candidates(name: str, tmp_path: Path) -> None:
+    files, ranks, scores = NUMBERS[name]
+    candidates = Dataset(write_files(tmp_path / "input", files)).reader.read_candidates()
+    types = {"qid": object, "docno": object, "rank": float, "score": float}
+    expected = pd.DataFrame({"qid": "1", "docno": ["d1", "d2"], "rank": ranks, "score": scores}).astype(types)
+    assert candidates is not None
+    pd.testing.assert_frame_equal(candidates.drop(columns="line"), expected)
+
+
+CANDIDATES = [("2", "d1", 2, 3.0), ("2", "d2", 1, 9.5), ("10", "d3", 3, 1.0), ("10", "d0", 4, 1.0), ("10", "d2", 5, -4.0)]
+BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
+
+
+def supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
+    ranking = dataset.supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    assert ranking is not None
+    ranks = ranking.groupby("qid", sort=False).cumcount() + 1
+    assert ranking["rank"].tolist() == ranks.tolist()
+    return list(zip(ranking["qid"], ranking["docno"], strict=True))
+
+
+def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
+    rows = (dict(zip(("qid", "docno", "rank", "score"), row, strict=True)) for row in CANDIDATES)
+    directory = write_files(tmp_path / "input", rerank(*rows))
+    dataset = Dataset(directory)
+    assert supplied_rows(dataset) == BY_SCORE
+    assert dataset.topics["qid"].tolist() == ["2", "10"]
+    assert dataset.documents["docno"].tolist() == ["d0", "d1", "d2", "d3"]
+    assert dataset.description.endswith(f"re-ranking the documents of {directory / 'rerank.jsonl'}")
+    run = gzip.compress(b"10 Q0 d0 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n")
+    runs = write_files(tmp_path / "run", {"run.txt.gz": run})
+    for path in (runs, runs / "run.txt.gz"):
+        reranked = Dataset(directory, path)
+        assert supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
+        assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
+    assert reranked.fingerprint != dataset.fingerprint
+    assert reranked.corpus_fingerprint == dataset.corpus_fingerprint
+
+
+def test_candidates_without_scores_keep_line_order(tmp_path: Path) -> None:
+    rows = [{"qid": str(qid), "docno": f"d{n * 7 % 150}"} for qid in (1, 2) for n in range(1, 151)]
+    dataset = Dataset(write_files(tmp_path / "input", rerank(*rows)))
+    assert supplied_rows(dataset) == [(row["qid"], row["docno"]) for row in rows]
+
+
+def test_short_documents_are_retrieved(tmp_path: Path, trained: Path, call: Call) -> None:
+    texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
+    documents = join_lines(*({"docno": number, "text": text} for number, text in enumerate(texts)))
+    directory = write_files(tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents))
+    flags = ["-i", directory, "--checkpoints", trained, "-o", tmp_path / "out", "--device", "cpu"]
+    assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
+    for system in SYSTEMS:
+        assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == {"0", "3", "4", "6"}
+
+
+@pytest.mark.parametrize("system", ["bm25", "knrm", "dirichlet_rm3"])
+def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path, trained: Path, call: Call) -> None:
+    blank = join_lines(*({"docno": f"d{number}", "text": " "} for number in range(2)))
+    directory = write_files(tmp_path / "input", tirex(documents=blank))
+    flags = ["-i", directory, "--checkpoints", trained, "--cache-dir", tmp_path / "work", f"--system={system}", "--device=cpu"]
+    for output in ("first", "cached"):
+        code, text = call("rank", *flags, "-o", tmp_path / output)
+        assert (code, "all 2 documents are empty" in text) == (3, True)
+    (directory / "rerank.jsonl").write_text(join_lines({"qid": "1", "docno": "d1"}, {"qid": "1", "docno": "d0"}))
+    assert call("rank", *flags, "-o", tmp_path / "reranked")[0] == 0
+    assert sorted(read_run(tmp_path / "reranked" / "run.txt")["docno"]) == ["d0", "d1"]
+
+
+def test_supplied_scores_are_not_explained(tmp_path: Path, trained: Path, call: Call) -> None:
+    directory = write_files(tmp_path / "input", rerank({"rank": 1, "score": 1.5}))
+    flags = ["-i", directory, "--checkpoints", trained, "--qid=1", "--docno=d1", "--device=cpu"]
+    code, output = call("explain", *flags, "--system=bm25")
+    assert (code, "bm25: scores supplied in " in output) == (2, True)
+    assert call("explain", *flags, "--system=knrm")[0] == 0
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Drop root privileges within the block."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="requires root privileges, which it drops")
+@pytest.mark.parametrize("target", ["", "topics.xml", "args-me.json"])
+def test_unreadable_files_are_refused(target: str, call: Call) -> None:
+    with TemporaryDirectory() as directory:  # only their owner may access pytest's directories
+        Path(directory).chmod(0o777)
+        folder = write_files(Path(directory) / "input", touche())
+        (folder / target).chmod(0)
+        with as_nobody():
+            code, output = call("check", "-i", folder, "--checkpoints", directory)
+    assert (code, "Permission denied" in output) == (3, True)
+
+
+@pytest.mark.slow
+def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
+    directory = write_files(tmp_path / "input", {})
+    for name, content in ((b"topics-\xff.xml", TOPIC.format(1, "zoos")), (b"args-me-\xfe\x1b.json", CORPUS)):
+        Path(os.fsdecode(os.fsencode(directory) + b"/" + name)).write_text(content)
+    command = [sys.executable, "-m", "submission", "rank", "-i", directory, "-o", tmp_path / "out", "--system", "bm25"]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert b"\x1b" not in process.stderr
+
+
+@pytest.mark.slow
+def test_decompression_bomb_takes_little_memory(tmp_path: Path) -> None:
+    directory = write_files(tmp_path / "input", touche(gzip.compress(b"\0" * (1 << 24), 9) * 128, "args-me.json.gz"))
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (8 << 30,) * 2)\n"
+        "from submission.__main__ import main; code = main(sys.argv[1:])\n"
+        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", script, "rank", "-i", directory, "-o", tmp_path / "out", "--system", "bm25"]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 3, process.stderr
+    assert "args-me.json.gz: exceeds the decompression limit" in process.stderr
+    assert int(process.stdout) < 1_500_000  # in kB; the decompressed file has 2 GB
+
+
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
+@pytest.mark.parametrize(
+    ("file", "count", "first"),
+    [
+        ("topics/topics-2020-early-num-tag.xml", 50, "Should Teachers Get Tenure?"),
+        ("topics/topics-task-1-only-titles.xml", 50, "Do we need sex education in schools?"),
+        ("topics/topics-2022.xml", 50, "Should teachers get tenure?"),
+        ("touche-2020/input/topics.xml", 49, "Should teachers get tenure?"),
+    ],
+)
+def test_real_topics(file: str, count: int, first: str) -> None:
+    titles = load_topics([REAL_DATA / file])["query"]
+    assert (len(titles), titles[0]) == (count, first)
+
+
+CASES = ROOT.parent / "shared" / "cases"
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="needs the shared example files")
+@pytest.mark.parametrize(
+    ("name", "code", "longest"),
+    [
+        ("big-list", 0, 150), ("c-hf-jsonl", 0, 73), ("c-nan", 3, 0), ("sep-in-text", 0, 6), ("unicode-nfd-topic", 0, 1),
+        ("unicode-softhyphen", 0, 1), ("x-docid", 0, 5), ("x-docno-int", 0, 5),
+    ],
+)  # fmt: skip
+def test_inputs_of_users(name: str, code: int, longest: int, tmp_path: Path, call: Call) -> None:
+    flags = ["--system=bm25", "--device=cpu", *(["--system=bm25_arguments"] if name.startswith("unicode") else [])]
+    assert call("rank", "-i", CASES / name, "-o", tmp_path / "out", *flags)[0] == code
+    if code == 0:
+        assert read_run(tmp_path / "out" / "run.txt").groupby("qid").size().max() == longest

@@ -1,0 +1,54 @@
+"""Flags and environment variables that are accepted, among them former names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.contract.conftest import Call
+from tests.contract.input_files import touche, write_files
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write an input and make its parent the working directory."""
+    write_files(tmp_path / "input", touche())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_relative_outputs_are_equal(directory: Path, call: Call) -> None:
+    runs = []
+    for output in ("o1", "./o2", f"../{directory.name}/o3"):
+        assert call("rank", "-i", "input", "-o", output, "--cache-dir", "w", "--system=bm25", "--device=cpu")[0] == 0
+        runs.append((directory / output / "run.txt").read_bytes())
+    assert runs[0] == runs[1] == runs[2] != b""
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_tira_variables_set_directories(is_empty: bool, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {"inputDataset": "input", "outputDir": "elsewhere", "inputRun": "", "TIRA_INPUT_DATASET": "", "TIRA_OUTPUT_DIR": ""}
+    for name, path in paths.items():
+        monkeypatch.setenv(name, "" if is_empty else path)
+    assert call("rank", "--system=bm25", "--device=cpu", *(["-i", "input"] if is_empty else []))[0] == 0
+    assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()
+
+
+@pytest.mark.parametrize("verb", ["rank", "check", "explain", "search", "systems"])
+def test_help_states_each_default_once(verb: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    code, text = call(verb, "--help")
+    assert code == 0
+    assert max(line.count("(default") for line in text.splitlines()) == 1
+    assert [word for word in ("None", "[]", "7 training") if word in text] == []
+    assert "130 and 143" in text
+
+
+def test_former_flags_are_accepted(trained: Path, call: Call) -> None:
+    flags = ["-i", "input", "--checkpoints", trained]
+    assert call("rank", *flags, "-o", "out", "--work", "cache", "--system=bm25")[0] == 0
+    assert any(Path("cache").iterdir())
+    assert call("explain", *flags, "--system=knrm", "--topic=1", "--document=a1")[0] == 0
+    assert call("check", *flags, "--differing", "ids")[0] == 0
+    assert Path("ids").exists()
