@@ -79,10 +79,10 @@ def test_tune_saves_the_best_point_and_reuses_cached_points(
 
 def test_folds_are_files_or_five_random_folds() -> None:
     topics = [str(n) for n in range(12)]
-    assert grid_search._folds(topics, {"a": {"1", "3"}, "b": set(topics) - {"1", "3"}}).tolist() == [1, 0, 1, 0] + [1] * 8
-    folds = grid_search._folds(topics, {"a": set(topics)})
+    assert grid_search._assign_folds(topics, [{"1", "3"}, set(topics) - {"1", "3"}]).tolist() == [1, 0, 1, 0] + [1] * 8
+    folds = grid_search._assign_folds(topics, [set(topics)])
     assert sorted(np.bincount(folds).tolist()) == [2, 2, 2, 3, 3]
-    assert folds.tolist() == grid_search._folds(topics, {"a": set(topics)}).tolist()
+    assert folds.tolist() == grid_search._assign_folds(topics, [set(topics)]).tolist()
 
 
 def test_best_point_breaks_ties_by_map_and_order() -> None:
