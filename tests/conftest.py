@@ -33,9 +33,8 @@ from submission.data.topics import read_topics
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from submission.fusion.quality import QualityInterpolation
-from submission.inference.checkpoint_io import save_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
-from submission.inference.ranker_checkpoint import RANKER_FORMAT
+from submission.inference.enricher_checkpoint import EnricherCheckpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.enrichers.targer import TARGER
 from submission.models.rankers import get_ranker_class, list_rankers
@@ -56,6 +55,7 @@ from submission.text.surface_tokens import SurfaceReader
 from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
+from training.fitting.checkpoint_writer import save_network
 
 # Number of examples per property test; EXAMPLES=2000 searches more thoroughly, with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
@@ -139,7 +139,7 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
     ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
     save_network(
-        tmp_path / "checkpoints" / "knrm", RANKER_FORMAT, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
+        tmp_path / "checkpoints" / "knrm", RankerCheckpoint, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
     )
     return tmp_path / "checkpoints"
 
@@ -197,7 +197,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
         )
         ranker.state_dict()["embedding.weight"][2:].normal_()
         tokeniser = WordTokeniser(vocabulary, MaxLengths())
-    save_network(directory / name, RANKER_FORMAT, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
+    save_network(directory / name, RankerCheckpoint, ranker, tokeniser, {}, {"note": "untrained"}, "# test\n")
 
 
 @pytest.fixture(scope="session")
@@ -254,7 +254,7 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     passage_reader = PassageReader(tokenizer, 12, 60)
     save_network(
         directory / name,
-        ENRICHER_FORMAT,
+        EnricherCheckpoint,
         enricher,
         passage_reader,
         {},
@@ -278,7 +278,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     surface_reader = SurfaceReader(vocabulary, config.longest)
     save_network(
         directory / name,
-        ENRICHER_FORMAT,
+        EnricherCheckpoint,
         tagger,
         surface_reader,
         {},

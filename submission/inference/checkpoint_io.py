@@ -11,8 +11,9 @@ README.md           model card
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -21,23 +22,12 @@ import msgspec
 import safetensors.torch
 import torch
 
-from submission import __version__
 from submission.errors import CheckpointError, UsageError
 from submission.inference.device import move_to_device
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network, StoredTokeniser
 from submission.storage.atomic_files import read_regular
-from submission.storage.checkpoint_directory import (
-    CARD,
-    CONFIG,
-    METRICS,
-    encode_json,
-    read_json,
-    require_hashes,
-    verify_files,
-    version_error,
-    write_with_provenance,
-)
+from submission.storage.checkpoint_directory import CONFIG, read_json, require_hashes, verify_files, version_error
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
 PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; recreate the checkpoint"
@@ -74,24 +64,14 @@ class ProbeEntry(Protocol):
 
 
 @dataclass(frozen=True)
-class CheckpointFormat(Generic[NetworkT, TokeniserT]):
-    """Properties that differ between ranker, enricher and language-model checkpoints."""
-
-    name_key: str  # config.json key of the network's name
-    build: Callable[[Path, Any], tuple[NetworkT, TokeniserT]]  # builds from directory and config; raises LOAD_ERRORS
-    run_probe: Callable[[NetworkT, TokeniserT], list[Any]]  # computes the probe entries
-    probe_type: type[ProbeEntry]  # type of the probe entries
-    extra_config: Callable[[TokeniserT], dict[str, Any]]  # additional config.json fields
-
-
-@dataclass(frozen=True)
-class NetworkCheckpoint(Generic[NetworkT, TokeniserT]):
+class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     """A loaded checkpoint: network in evaluation mode, tokeniser, and fingerprint of everything that affects its output.
 
     Pickled as its path; the receiving process loads and verifies the checkpoint once.
     """
 
-    checkpoint_format: ClassVar[CheckpointFormat[Any, Any]]
+    name_key: ClassVar[str]  # config.json key of the network's name
+    probe_type: ClassVar[type[ProbeEntry]]  # type of the probe entries
 
     network: NetworkT
     tokeniser: TokeniserT
@@ -100,13 +80,51 @@ class NetworkCheckpoint(Generic[NetworkT, TokeniserT]):
     precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 
     @classmethod
+    @torch.no_grad()
     def load(cls, directory: Path) -> Self:
         """Load a checkpoint and verify its probe.
 
         Raises:
             CheckpointError: If files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
         """
-        return cls(*load_network(directory, cls.checkpoint_format), directory.absolute())
+        hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
+        version: object = "unknown"
+        try:
+            config = read_json(directory / CONFIG)
+            version = config.pop("version")
+            network, tokeniser = cls.build(directory, config)
+            pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
+            frozen_weights = _load_frozen_weights(directory, network, pretrained)
+            tensors = safetensors.torch.load_file(directory / WEIGHTS_FILE) | frozen_weights
+            network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
+            if not tokeniser.matches_vocabulary(network.get_vocabulary_size()):
+                raise ValueError(
+                    f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows"
+                )
+            if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+                raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
+            probe_type: Any = list[cls.probe_type]  # type: ignore[name-defined]
+            stored_probe = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=probe_type)
+            recomputed_probe = cls.run_probe(network.eval(), tokeniser)
+        except LOAD_ERRORS as error:
+            raise version_error(directory, error, version) from None
+        require_hashes(directory, hashes, (tokeniser.file,))
+        if len(stored_probe) != len(recomputed_probe):
+            raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
+        for stored_entry, recomputed_entry in zip(stored_probe, recomputed_probe, strict=True):
+            stored_entry.check_reproduced(directory / PROBE_FILE, recomputed_entry)
+        fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True)
+        return cls(network, tokeniser, hashlib.sha256(fingerprint_source.encode()).hexdigest(), directory.absolute())
+
+    @classmethod
+    @abstractmethod
+    def build(cls, directory: Path, config: Any) -> tuple[NetworkT, TokeniserT]:
+        """Build the network from config.json, and load the tokeniser. Raises one of LOAD_ERRORS if they do not fit this code."""
+
+    @staticmethod
+    @abstractmethod
+    def run_probe(network: NetworkT, tokeniser: TokeniserT) -> list[Any]:
+        """Compute the probe entries with a network that is on the CPU and in evaluation mode."""
 
     def get_network(self, device: torch.device) -> NetworkT:
         """Move the network to a device, set its precision for bulk inference, and return it."""
@@ -116,83 +134,6 @@ class NetworkCheckpoint(Generic[NetworkT, TokeniserT]):
         if self.directory is None:
             raise TypeError("cannot pickle a checkpoint that was not loaded from a directory")
         return _load_in_worker, (type(self), self.directory, self.fingerprint, self.precision)
-
-
-def load_network(
-    directory: Path, checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]
-) -> tuple[NetworkT, TokeniserT, str]:
-    """Load a checkpoint's network in evaluation mode, its tokeniser and its fingerprint, and verify the probe.
-
-    Raises:
-        CheckpointError: If files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
-    """
-    hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
-    version: object = "unknown"
-    try:
-        config = read_json(directory / CONFIG)
-        version = config.pop("version")
-        network, tokeniser = checkpoint_format.build(directory, config)
-        pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
-        tensors = safetensors.torch.load_file(directory / WEIGHTS_FILE) | _load_frozen_weights(directory, network, pretrained)
-        network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
-        if not tokeniser.matches_vocabulary(network.get_vocabulary_size()):
-            raise ValueError(f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows")
-        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
-            raise ValueError(f"{WEIGHTS_FILE} contains non-finite values")
-        probe_type: Any = list[checkpoint_format.probe_type]  # type: ignore[name-defined]
-        stored_probe = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=probe_type)
-        recomputed_probe = _run_probe(checkpoint_format, network, tokeniser)
-    except LOAD_ERRORS as error:
-        raise version_error(directory, error, version) from None
-    require_hashes(directory, hashes, (tokeniser.file,))
-    if len(stored_probe) != len(recomputed_probe):
-        raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
-    for stored_entry, recomputed_entry in zip(stored_probe, recomputed_probe, strict=True):
-        stored_entry.check_reproduced(directory / PROBE_FILE, recomputed_entry)
-    fingerprint_source = json.dumps([config, *(hashes[name] for name in (WEIGHTS_FILE, tokeniser.file))], sort_keys=True)
-    return network, tokeniser, hashlib.sha256(fingerprint_source.encode()).hexdigest()
-
-
-def save_network(
-    directory: Path,
-    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT],
-    network: NetworkT,
-    tokeniser: TokeniserT,
-    metrics: Mapping[str, Any],
-    provenance: Mapping[str, Any],
-    card: str,
-    pretrained: PretrainedEncoder | None = None,
-) -> None:
-    """Save a checkpoint directory atomically, replacing an existing one.
-
-    Also rounds the network's weights to the stored precision, so that its output equals the loaded checkpoint's. For
-    a pretrained encoder with frozen layers, only its name, hash and trained layers are stored.
-
-    Raises:
-        OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
-    """
-    network.set_encoder_precision(None)  # the probe is always computed in full precision
-    half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
-    state = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
-    stored = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in state.items()}
-    network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
-    config = {
-        "version": __version__,
-        checkpoint_format.name_key: network.get_name(),
-        "config": asdict(network.config),
-        **checkpoint_format.extra_config(tokeniser),
-    }
-    if pretrained:
-        config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
-    contents = {
-        CONFIG: encode_json(config),
-        WEIGHTS_FILE: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
-        tokeniser.file: tokeniser.to_bytes(),
-        PROBE_FILE: encode_json(msgspec.to_builtins(_run_probe(checkpoint_format, network, tokeniser))),
-        METRICS: encode_json(metrics),
-        CARD: card.encode(),
-    }
-    write_with_provenance(directory, contents, provenance)
 
 
 def with_precision(checkpoint: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
@@ -218,17 +159,6 @@ def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) 
     """Build a network from the values of its Config. Raises TypeError or ValueError if fields are unknown or invalid."""
     network_class.Config(**values)  # rejects unknown fields, which msgspec would ignore
     return network_class(msgspec.convert(values, network_class.Config))
-
-
-@torch.no_grad()
-def _run_probe(
-    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT], network: NetworkT, tokeniser: TokeniserT
-) -> list[Any]:
-    """Compute the probe entries on the CPU."""
-    device = next(network.parameters()).device
-    entries = checkpoint_format.run_probe(network.cpu().eval(), tokeniser)
-    network.to(device)
-    return entries
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:

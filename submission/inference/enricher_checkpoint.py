@@ -1,21 +1,13 @@
 """Enricher checkpoints (see `checkpoint_io`); the probe holds texts and their token annotations."""
 
-from __future__ import annotations
-
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from submission.errors import CheckpointError, abbreviate
-from submission.inference.checkpoint_io import (
-    PROBE_TEXTS_CHANGED,
-    CheckpointFormat,
-    EncoderReference,
-    NetworkCheckpoint,
-    build_from_config,
-)
+from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, EncoderReference, NetworkCheckpoint, build_from_config
 from submission.inference.ranker_checkpoint import PROBE_PAIRS, TOLERANCE
 from submission.models.enricher import Enricher, PassageTokeniser, TokenAnnotation
 from submission.models.enrichers import get_enricher_class
@@ -38,7 +30,7 @@ class EnricherProbe(msgspec.Struct):
     text: str
     passages: list[list[TokenAnnotation]]
 
-    def check_reproduced(self, file: Path, recomputed: EnricherProbe) -> None:
+    def check_reproduced(self, file: Path, recomputed: Self) -> None:
         """Compare this stored probe with a recomputed one.
 
         Raises:
@@ -63,26 +55,23 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 
 
-def _build(directory: Path, values: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
-    config = msgspec.convert(values, EnricherConfig)
-    enricher = build_from_config(get_enricher_class(config.enricher), config.config)
-    return enricher, enricher.tokeniser_class.load(directory, enricher.config)
-
-
-def _run_probe(enricher: Enricher[Any], tokeniser: PassageTokeniser[Any]) -> list[EnricherProbe]:
-    """Annotate the passages of each probe text, one passage at a time."""
-    return [EnricherProbe(text, [enricher.annotate([passage])[0] for passage in tokeniser.split(text)]) for text in PROBE_TEXTS]
-
-
-ENRICHER_FORMAT: CheckpointFormat[Enricher[Any], PassageTokeniser[Any]] = CheckpointFormat(
-    "enricher", _build, _run_probe, EnricherProbe, extra_config=lambda tokeniser: {}
-)
-
-
 class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
     """A loaded checkpoint of an enricher."""
 
-    checkpoint_format = ENRICHER_FORMAT
+    name_key, probe_type = "enricher", EnricherProbe
+
+    @classmethod
+    def build(cls, directory: Path, config: Any) -> tuple[Enricher[Any], PassageTokeniser[Any]]:
+        fields = msgspec.convert(config, EnricherConfig)
+        enricher = build_from_config(get_enricher_class(fields.enricher), fields.config)
+        return enricher, enricher.tokeniser_class.load(directory, enricher.config)
+
+    @staticmethod
+    def run_probe(network: Enricher[Any], tokeniser: PassageTokeniser[Any]) -> list[EnricherProbe]:
+        """Annotate the passages of each probe text, one passage at a time."""
+        return [
+            EnricherProbe(text, [network.annotate([passage])[0] for passage in tokeniser.split(text)]) for text in PROBE_TEXTS
+        ]
 
 
 load_enricher = EnricherCheckpoint.load

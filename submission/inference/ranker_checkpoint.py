@@ -3,11 +3,9 @@
 config.json also contains the maximum text lengths and the text rule; the probe consists of pairs with their scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -15,13 +13,7 @@ import torch
 
 from submission.engine.base import CPU
 from submission.errors import CheckpointError, abbreviate
-from submission.inference.checkpoint_io import (
-    PROBE_TEXTS_CHANGED,
-    CheckpointFormat,
-    EncoderReference,
-    NetworkCheckpoint,
-    build_from_config,
-)
+from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, EncoderReference, NetworkCheckpoint, build_from_config
 from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
@@ -55,7 +47,7 @@ class RankerProbe(msgspec.Struct):
     premise_ids: list[int]
     score: float
 
-    def check_reproduced(self, file: Path, recomputed: RankerProbe) -> None:
+    def check_reproduced(self, file: Path, recomputed: Self) -> None:
         """Compare this stored probe with a recomputed one.
 
         Raises:
@@ -76,15 +68,6 @@ class RankerProbe(msgspec.Struct):
         return f"ids [{query}], [{premise}] and score {self.score:.6g}"
 
 
-def run_probe(ranker: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
-    """Compute the token ids and score of each probe pair, one pair at a time."""
-    entries = []
-    for query, premise in PROBE_PAIRS if tokeniser.text_rule == 1 else PROBE_PAIRS + UNICODE_PROBE_PAIRS:
-        ids = tokeniser.encode_query(query), tokeniser.encode_premise(premise)
-        entries.append(RankerProbe(query, premise, *ids, ranker(*pad([ids[0]]), *pad([ids[1]])).item()))
-    return entries
-
-
 class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
     """Fields of config.json, except the version."""
 
@@ -95,21 +78,25 @@ class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
     pretrained: EncoderReference | None = None
 
 
-def _build(directory: Path, values: Any) -> tuple[Ranker, Tokeniser]:
-    config = msgspec.convert(values, RankerConfig)
-    ranker = build_from_config(get_ranker_class(config.ranker), config.config)
-    return ranker, TOKENISERS[ranker.token_unit].load(directory, config.lengths, config.text_rule)
-
-
-RANKER_FORMAT: CheckpointFormat[Ranker, Tokeniser] = CheckpointFormat(
-    "ranker", _build, run_probe, RankerProbe, extra_config=lambda tokeniser: tokeniser.to_config()
-)
-
-
 class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
     """A loaded checkpoint of a ranker."""
 
-    checkpoint_format = RANKER_FORMAT
+    name_key, probe_type = "ranker", RankerProbe
+
+    @classmethod
+    def build(cls, directory: Path, config: Any) -> tuple[Ranker, Tokeniser]:
+        fields = msgspec.convert(config, RankerConfig)
+        ranker = build_from_config(get_ranker_class(fields.ranker), fields.config)
+        return ranker, TOKENISERS[ranker.token_unit].load(directory, fields.lengths, fields.text_rule)
+
+    @staticmethod
+    def run_probe(network: Ranker, tokeniser: Tokeniser) -> list[RankerProbe]:
+        """Compute the token ids and score of each probe pair, one pair at a time."""
+        entries = []
+        for query, premise in PROBE_PAIRS if tokeniser.text_rule == 1 else PROBE_PAIRS + UNICODE_PROBE_PAIRS:
+            ids = tokeniser.encode_query(query), tokeniser.encode_premise(premise)
+            entries.append(RankerProbe(query, premise, *ids, network(*pad([ids[0]]), *pad([ids[1]])).item()))
+        return entries
 
     def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
         """Compute the scores (N,) float32 of pairs of raw query and premise.

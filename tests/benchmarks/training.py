@@ -11,7 +11,7 @@ import numpy as np
 import safetensors.numpy
 import torch
 
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import PaddedTexts
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.artifact_store import ArtifactStore
@@ -51,7 +51,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     def build_side() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
         network = deepcopy(checkpoint.network).train()
         network.embedding.sparse = True  # as in build_network  # type: ignore[union-attr]
-        trainable = TrainableNetwork(RANKER_FORMAT, network, tokeniser, None, {})
+        trainable = TrainableNetwork(RankerCheckpoint, network, tokeniser, None, {})
         return network, trainable.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
 
     def train(network: torch.nn.Module, optimiser: torch.optim.Optimizer) -> None:

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from submission.__main__ import main as submission
 from submission.explain import explain
-from submission.inference.checkpoint_io import load_network, save_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, load_enricher
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import enrich_texts
 from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
@@ -26,8 +25,9 @@ from tests.conftest import count_colours, write_targer
 from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
+from training.fitting.checkpoint_writer import save_network
 from training.fitting.initialisation import build_network
-from training.fitting.language_model import LANGUAGE_MODEL_FORMAT
+from training.fitting.language_model import LanguageModelCheckpoint
 from training.studies.document_lengths import COLUMNS
 from training.tasks import load_recipe
 
@@ -139,7 +139,7 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     pretrained, random_weights = (
         build_network(spec, vectors, tables / "checkpoints").network.state_dict() for spec in (recipe, untransferred)
     )
-    learned = load_network(checkpoint, LANGUAGE_MODEL_FORMAT)[0].state_dict()
+    learned = LanguageModelCheckpoint.load(checkpoint).network.state_dict()
     same = {name for name in pretrained if name in learned and torch.equal(pretrained[name], learned[name])}
     assert same == {name for name in pretrained if not name.startswith(("emission.", "crf."))}
     reset = {name for name in pretrained if torch.equal(pretrained[name], random_weights[name])}
@@ -202,7 +202,7 @@ def force_tag(checkpoints: Path, tag: str) -> None:
     assert isinstance(network, TARGER)
     with torch.no_grad():
         network.emission.bias[1 + network.config.tags.index(tag)] += 1e4
-    save_network(checkpoints / "targer_essays", ENRICHER_FORMAT, network, enricher.tokeniser, {}, provenance, "# test\n")
+    save_network(checkpoints / "targer_essays", EnricherCheckpoint, network, enricher.tokeniser, {}, provenance, "# test\n")
 
 
 STAGE = SYSTEMS["targer_dirichlet"].stage

@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
         "submission/storage", "submission/systems", "submission/text",
     },
     "training/data": {
-        "submission", "submission/data", "submission/inference", "submission/retrieval", "submission/storage",
+        "submission", "submission/data", "submission/inference", "submission/models", "submission/retrieval", "submission/storage",
         "submission/systems", "submission/text", "training", "training/data/datasets", "training/evaluation",
     },
     "submission's commands": {

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from submission.errors import CheckpointError, OutputError, UsageError
-from submission.inference.checkpoint_io import load_network, save_network
 from submission.models.network import Network
 from submission.progress import track
 from submission.storage.atomic_files import create_directory, recover_directory
 from submission.storage.checkpoint_directory import METRICS, PROVENANCE, encode_json, read_json, verify_files
 from training.cards import render_card
 from training.data.work_directory import json_hash
+from training.fitting.checkpoint_writer import save_network
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
@@ -105,8 +105,8 @@ class _Run:
         """Write a checkpoint with its card."""
         descriptions = {"data": self.task.data_description, "description": self.task.metrics_description}
         card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
-        checkpoint_format, tokeniser = self.trainee.checkpoint_format, self.trainee.tokeniser
-        save_network(directory, checkpoint_format, network, tokeniser, metrics, self.provenance, card, self.trainee.pretrained)
+        checkpoint_class, tokeniser = self.trainee.checkpoint_class, self.trainee.tokeniser
+        save_network(directory, checkpoint_class, network, tokeniser, metrics, self.provenance, card, self.trainee.pretrained)
 
     def measure_baselines(self) -> BaselineMetrics:
         """Measure the baselines of the task and log them."""
@@ -158,7 +158,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
-        best = load_network(run_dir / BEST_DIR, run.trainee.checkpoint_format)[0].to(device)  # with rounded weights
+        best = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)  # with rounded weights
         run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from submission.errors import UsageError
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
+from submission.inference.enricher_checkpoint import EnricherCheckpoint
 from submission.inference.pretrained import PretrainedEncoder
-from submission.inference.ranker_checkpoint import RANKER_FORMAT, load_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.bert import BERTNetwork, BERTRanker
 from submission.models.enricher import Enricher
 from submission.models.network import Network
@@ -73,7 +73,7 @@ def _word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork[Ranker,
         word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
     copy_word_vectors(ranker, word_table)
-    return TrainableNetwork(RANKER_FORMAT, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
+    return TrainableNetwork(RankerCheckpoint, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
 
 
 def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
@@ -127,7 +127,7 @@ def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork[Any
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
         passage_tokeniser = network.tokeniser_class.load(pretrained.folder, network.config)
-        return TrainableNetwork(ENRICHER_FORMAT, network, passage_tokeniser, pretrained, source)
+        return TrainableNetwork(EnricherCheckpoint, network, passage_tokeniser, pretrained, source)
     assert isinstance(network, Ranker)
     tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
-    return TrainableNetwork(RANKER_FORMAT, network, tokeniser, pretrained, source)
+    return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, source)

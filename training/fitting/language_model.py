@@ -6,11 +6,9 @@ language models. ACL 2017.
 Shapes as in the TARGER network; V vocabulary rows, including those for padding and unknown words; M predicted words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import torch
@@ -18,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from submission.errors import CheckpointError, abbreviate
-from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, CheckpointFormat, build_from_config
+from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, NetworkCheckpoint, build_from_config
 from submission.inference.enricher_checkpoint import PROBE_TEXTS
 from submission.inference.ranker_checkpoint import TOLERANCE
 from submission.models.enrichers.targer import TARGER
@@ -90,7 +88,7 @@ class _ProbeRow(msgspec.Struct):
     text: str
     likelihoods: list[float]
 
-    def check_reproduced(self, file: Path, recomputed: _ProbeRow) -> None:
+    def check_reproduced(self, file: Path, recomputed: Self) -> None:
         """Raise CheckpointError if the recomputed log-likelihoods differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
@@ -102,24 +100,25 @@ class _ProbeRow(msgspec.Struct):
             )
 
 
-def _build(directory: Path, config: Any) -> tuple[LanguageModel, SurfaceReader]:
-    model = build_from_config(LanguageModel, msgspec.convert(config, _Config).config)
-    return model, SurfaceReader.load(directory, model.config)
+class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
+    """A loaded checkpoint of a language model."""
 
+    name_key, probe_type = "model", _ProbeRow
 
-def _probe(model: LanguageModel, tokeniser: SurfaceReader) -> list[_ProbeRow]:
-    """Compute the log-likelihoods of the probe texts, one passage at a time."""
-    rows = []
-    for text in PROBE_TEXTS:
-        likelihoods = [
-            model.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
-            for passage in tokeniser.split(text)
-            for predicted, targets in model.predictions([passage])
-        ]
-        rows.append(_ProbeRow(text, likelihoods))
-    return rows
+    @classmethod
+    def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceReader]:
+        model = build_from_config(LanguageModel, msgspec.convert(config, _Config).config)
+        return model, SurfaceReader.load(directory, model.config)
 
-
-LANGUAGE_MODEL_FORMAT: CheckpointFormat[LanguageModel, SurfaceReader] = CheckpointFormat(
-    "model", _build, _probe, _ProbeRow, extra_config=lambda _: {}
-)
+    @staticmethod
+    def run_probe(network: LanguageModel, tokeniser: SurfaceReader) -> list[_ProbeRow]:
+        """Compute the log-likelihoods of the probe texts, one passage at a time."""
+        rows = []
+        for text in PROBE_TEXTS:
+            likelihoods = [
+                network.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
+                for passage in tokeniser.split(text)
+                for predicted, targets in network.predictions([passage])
+            ]
+            rows.append(_ProbeRow(text, likelihoods))
+        return rows

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from submission.errors import TrainingError, UsageError
-from submission.inference.checkpoint_io import CheckpointFormat, TokeniserT
+from submission.inference.checkpoint_io import NetworkCheckpoint, TokeniserT
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
 
@@ -62,7 +62,7 @@ def dead_network_error(step: int) -> TrainingError:
 class TrainableNetwork(Generic[NetworkT, TokeniserT]):
     """A network to train, and the tokeniser that converts texts to its input."""
 
-    checkpoint_format: CheckpointFormat[NetworkT, TokeniserT]
+    checkpoint_class: type[NetworkCheckpoint[NetworkT, TokeniserT]]
     network: NetworkT
     tokeniser: TokeniserT
     pretrained: PretrainedEncoder | None  # BERT networks only

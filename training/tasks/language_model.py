@@ -18,7 +18,7 @@ from training.data.split import hold_out
 from training.data.word_vectors import VectorMethod, VectorSettings
 from training.data.work_directory import read_prepared_manifest
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
-from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
+from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, divergence_error
@@ -58,7 +58,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         copy_word_vectors(model, word_table)
         weights = model.state_dict()
         weights["output_embedding.weight"].copy_(weights["embedding.weight"])
-        return TrainableNetwork(LANGUAGE_MODEL_FORMAT, model, SurfaceReader(vocabulary, model.config.longest), None, source)
+        return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device

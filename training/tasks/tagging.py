@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from submission.errors import UsageError
-from submission.inference.checkpoint_io import load_network
 from submission.inference.device import batch_by_tokens
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT
+from submission.inference.enricher_checkpoint import EnricherCheckpoint
 from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
@@ -26,7 +25,7 @@ from training.data.word_vectors import VectorMethod
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
 from training.fitting.crf_loss import compute_crf_loss, forbid_unseen_transitions
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
-from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, TRANSFERRED_LAYERS
+from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, divergence_error
@@ -65,20 +64,20 @@ class TaggingSpec(TaskSpec, frozen=True):
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:
-            model, tokeniser, fingerprint = load_network(checkpoints_dir / self.init_from, LANGUAGE_MODEL_FORMAT)
+            model = LanguageModelCheckpoint.load(checkpoints_dir / self.init_from)
             pretrained, initial = (
                 {name: tensor for name, tensor in module.state_dict().items() if name.startswith(TRANSFERRED_LAYERS)}
-                for module in (model, network)
+                for module in (model.network, network)
             )
             shapes, expected_shapes = (
                 {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
             )
-            if tokeniser.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
+            if model.tokeniser.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
                 cause = f"the vocabulary or layer sizes of {self.init_from!r} differ from the recipe's"
                 raise UsageError(f"tagging.init_from: {cause}; use the same vectors and [network]")
             network.load_state_dict(network.state_dict() | pretrained)
-            source["init_from"] = {"name": self.init_from, "fingerprint": fingerprint}
-        return TrainableNetwork(ENRICHER_FORMAT, network, SurfaceReader(vocabulary, network.config.longest), None, source)
+            source["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
+        return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
     def build_task(
         self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device

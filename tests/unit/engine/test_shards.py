@@ -14,7 +14,6 @@ from ray import cloudpickle
 from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine, run_one
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
-from submission.inference import checkpoint_io
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import write_tiny_ranker
@@ -118,7 +117,7 @@ def test_checkpoint_is_pickled_by_path_and_loaded_once(checkpoints: Path, monkey
     restored = pickle.loads(pickled)
     assert restored is not opened
     assert (restored.fingerprint, restored.directory) == (opened.fingerprint, checkpoints / "knrm")
-    monkeypatch.setattr(checkpoint_io, "load_network", None)
+    monkeypatch.setattr(RankerCheckpoint, "load", None)
     assert pickle.loads(pickled) is restored
 
 

@@ -12,8 +12,7 @@ import safetensors.torch
 import torch
 
 from submission.errors import CheckpointError
-from submission.inference.checkpoint_io import save_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, PROBE_TEXTS, load_enricher
+from submission.inference.enricher_checkpoint import PROBE_TEXTS, EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import annotate_texts, enrich_texts
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enricher import TokenAnnotation
@@ -21,6 +20,7 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.text.passages import PassageReader
 from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, update_hash, write_deepct
+from training.fitting.checkpoint_writer import save_network
 from training.fitting.encoders import read_encoder_config
 
 CPU = torch.device("cpu")
@@ -169,7 +169,7 @@ def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
     network = DeepCT(DeepCT.Config(**read_encoder_config(pretrained, 3)))
     network.load_state_dict({**network.state_dict(), **pretrained.load_encoder_weights()})
     reader = PassageReader.load(pretrained.folder, network.config)
-    save_network(tmp_path / "deepct", ENRICHER_FORMAT, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
+    save_network(tmp_path / "deepct", EnricherCheckpoint, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
     stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
     assert not any("embeddings" in name or "layer.2." in name for name in stored)
     assert sum(map(len, read_files(tmp_path / "deepct").values())) < 13e6

@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference import checkpoint_io
-from submission.inference.checkpoint_io import save_network
-from submission.inference.enricher_checkpoint import ENRICHER_FORMAT, EnricherCheckpoint, load_enricher
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER, join_adjacent
 from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
 from submission.text.vocabulary import Vocabulary
+from training.fitting.checkpoint_writer import save_network
 from training.fitting.crf_loss import compute_crf_loss
 
 TAGS = ("O", "B-P", "I-P")
@@ -191,14 +190,14 @@ def test_batch_contains_each_distinct_word_once() -> None:
 
 
 def test_checkpoint_is_pickled_by_path_and_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save_network(tmp_path / "targer", ENRICHER_FORMAT, network(), reader(), {}, {"training_data": {}}, "A test.")
+    save_network(tmp_path / "targer", EnricherCheckpoint, network(), reader(), {}, {"training_data": {}}, "A test.")
     opened = load_enricher(tmp_path / "targer")
     pickled = pickle.dumps(opened)
     assert len(pickled) < 500
     unpickled = pickle.loads(pickled)
     assert unpickled is not opened
     assert (unpickled.fingerprint, unpickled.directory) == (opened.fingerprint, tmp_path / "targer")
-    monkeypatch.setattr(checkpoint_io, "load_network", None)
+    monkeypatch.setattr(EnricherCheckpoint, "load", None)
     assert pickle.loads(pickled) is unpickled
     with pytest.raises(TypeError, match="not loaded from a directory"):
         pickle.dumps(EnricherCheckpoint(opened.network, opened.tokeniser, "a test"))

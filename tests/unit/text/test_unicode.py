@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.inference.checkpoint_io import save_network
-from submission.inference.ranker_checkpoint import PROBE_PAIRS, RANKER_FORMAT, UNICODE_PROBE_PAIRS, load_checkpoint, run_probe
+from submission.inference.ranker_checkpoint import PROBE_PAIRS, UNICODE_PROBE_PAIRS, RankerCheckpoint, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise, normalise_unicode, tokenise_premise, tokenise_query
@@ -18,6 +17,7 @@ from submission.text.passages import PassageReader
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 from tests.conftest import write_tiny_ranker
+from training.fitting.checkpoint_writer import save_network
 
 VARIANTS = {  # variant → normal form
     "cafe\u0301": "café",
@@ -65,10 +65,10 @@ def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     write_tiny_ranker(tmp_path, "knrm", 0)
     new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
     assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
-    assert len(run_probe(new.network, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
-    assert len(run_probe(old.network, old.tokeniser)) == len(PROBE_PAIRS)
+    assert len(new.run_probe(new.network, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
+    assert len(old.run_probe(old.network, old.tokeniser)) == len(PROBE_PAIRS)
     assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    save_network(tmp_path / "again", RANKER_FORMAT, old.network, old.tokeniser, {}, {"note": "a test"}, "# test\n")
+    save_network(tmp_path / "again", RankerCheckpoint, old.network, old.tokeniser, {}, {"note": "a test"}, "# test\n")
     assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
     assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 

@@ -10,10 +10,10 @@ import torch
 from torch.nn import functional
 
 from submission.errors import CheckpointError, InputError, TrainingError
-from submission.inference.checkpoint_io import load_network, save_network
 from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.fitting.language_model import LANGUAGE_MODEL_FORMAT, LanguageModel
+from training.fitting.checkpoint_writer import save_network
+from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 
 READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
@@ -94,12 +94,12 @@ def test_validation_measures_accuracy_and_detects_divergence() -> None:
 
 def test_checkpoint_reproduces_predictions(tmp_path: Path) -> None:
     model, provenance = build_model(), {"training_data": {"input": {}}}
-    save_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT, model, READER, {}, provenance, "# test\n", None)
-    loaded, tokeniser, _ = load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
-    assert tokeniser.vocabulary.terms == READER.vocabulary.terms
-    for (actual, _), (expected, _) in zip(loaded.predictions(PASSAGES), model.predictions(PASSAGES), strict=True):
+    save_network(tmp_path / "words", LanguageModelCheckpoint, model, READER, {}, provenance, "# test\n", None)
+    loaded = LanguageModelCheckpoint.load(tmp_path / "words")
+    assert loaded.tokeniser.vocabulary.terms == READER.vocabulary.terms
+    for (actual, _), (expected, _) in zip(loaded.network.predictions(PASSAGES), model.predictions(PASSAGES), strict=True):
         assert torch.equal(actual, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LanguageModel, "scores", lambda _, predicted: predicted @ torch.ones(6, 6))
         with pytest.raises(CheckpointError, match="the text processing or the network has changed; retrain the network"):
-            load_network(tmp_path / "words", LANGUAGE_MODEL_FORMAT)
+            LanguageModelCheckpoint.load(tmp_path / "words")
