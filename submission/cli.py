@@ -1,7 +1,5 @@
 """Parse arguments, set up logging and map exceptions to exit codes."""
 
-from __future__ import annotations
-
 import argparse
 import copy
 import os
@@ -9,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from submission.data.trec_lines import ORDERS, RULE
 from submission.errors import EXIT_CODES, SubmissionError, abbreviate, escape_unprintable
@@ -60,13 +58,13 @@ class Commands:
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     @classmethod
-    def of(cls, program: str, description: str, exit_codes: str = EXIT_CODES) -> Commands:
+    def of(cls, program: str, description: str, exit_codes: str = EXIT_CODES) -> Self:
         """Create the argument parser of a program."""
         return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
-    def group(self, name: str, description: str, metavar: str) -> Commands:
+    def group(self, name: str, description: str, metavar: str) -> Self:
         """Add a subcommand that itself has subcommands."""
-        return Commands(self._add_parser(name, description), metavar)
+        return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
         """Add a subcommand with its handler and return its parser."""

@@ -12,7 +12,7 @@ import msgspec
 
 from submission.data.args_me import PORTALS
 from submission.data.args_me_records import decode_arguments
-from submission.data.sqlite_files import create_database, fetch_rows
+from submission.data.document_store import create_database, fetch_rows
 from submission.errors import InputError
 from submission.storage.cache_directory import CacheDirectory
 

@@ -4,13 +4,12 @@ documents.sqlite    documents(docno, words, conclusion, premise); words: premise
 collection.msgpack  docnos of the collection, ascending
 """
 
-from __future__ import annotations
-
 import sqlite3
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pandas as pd
@@ -18,7 +17,7 @@ import pandas as pd
 from submission.data.collection import count_words, log_collection_size, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.input_files import raise_first
-from submission.data.sqlite_files import create_database, fetch_rows
+from submission.errors import OutputError
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 
@@ -31,8 +30,8 @@ class DocumentStore:
     def __init__(self, directory: Path, min_words: int) -> None:
         self._directory, self._min_words = directory.absolute(), min_words
 
-    def __reduce__(self) -> tuple[type[DocumentStore], tuple[Path, int]]:
-        return DocumentStore, (self._directory, self._min_words)
+    def __reduce__(self) -> tuple[type[Self], tuple[Path, int]]:
+        return type(self), (self._directory, self._min_words)
 
     @cached_property
     def size(self) -> int:
@@ -128,3 +127,26 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
         return []
     rows = fetch_rows(file, "select docno from documents where words >= ? order by docno", min_words)
     return [docno for (docno,) in rows]
+
+
+@contextmanager
+def create_database(file: Path) -> Iterator[sqlite3.Connection]:
+    """Create a database and commit at the end of the block; raise IntegrityError if a key is not unique, OSError otherwise."""
+    try:
+        with closing(sqlite3.connect(file)) as database:
+            database.executescript("pragma journal_mode = off; pragma synchronous = off")
+            yield database
+            database.commit()
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from None
+
+
+def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Run a query and return its rows; raise OutputError if the file is unreadable."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            return database.execute(statement, values).fetchall()
+    except sqlite3.Error as error:
+        raise OutputError(f"{file}: cannot be read ({error}); delete {file.parent} to rebuild it") from None

@@ -28,20 +28,7 @@ MIN_SAMPLE_SIZE, SAMPLE_INTERVAL = 16, 64
 LONG_MINUTES = 60  # expected minutes on a CPU above which a warning is logged
 
 WordFrequencies = Mapping[str, int]
-
-
-class EnrichedCollection:
-    """Word frequencies of numbered documents, loaded shard by shard."""
-
-    def __init__(self, document_count: int, load_shard: Callable[[int], list[WordFrequencies]]) -> None:
-        """Create a collection from a function that loads a shard by its index."""
-        self._document_count, self._load_shard = document_count, load_shard
-
-    def get_word_frequencies(self, start: int, end: int) -> list[WordFrequencies]:
-        """Return the word frequencies of documents `start` to `end - 1`."""
-        first_shard, end_shard = start // SHARD_SIZE, -(-min(end, self._document_count) // SHARD_SIZE)
-        frequencies = list(chain.from_iterable(map(self._load_shard, range(first_shard, end_shard))))
-        return frequencies[start - first_shard * SHARD_SIZE : end - first_shard * SHARD_SIZE]
+FrequencyLoader = Callable[[int, int], Sequence[WordFrequencies]]  # word frequencies of documents `start` to `end - 1`
 
 
 def enrich_collection(
@@ -51,7 +38,7 @@ def enrich_collection(
     device: torch.device,
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
-) -> EnrichedCollection:
+) -> FrequencyLoader:
     """Enrich all documents in cached shards, after logging the expected time and size.
 
     `load_texts` loads the texts of documents by docno, in order. The store's key must cover all other arguments.
@@ -74,7 +61,14 @@ def enrich_collection(
         if minutes > LONG_MINUTES and device.type == "cpu":
             log.warning("%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption", name)
     read_shard = compute_shards(partial(encode_shard, checkpoint, device), shards, store, engine, device, name, "documents")
-    return EnrichedCollection(len(docnos), lambda index: msgspec.msgpack.decode(read_shard(index), type=list[dict[str, int]]))
+
+    def load_frequencies(start: int, end: int) -> Sequence[WordFrequencies]:
+        first_shard, end_shard = start // SHARD_SIZE, -(-min(end, len(docnos)) // SHARD_SIZE)
+        contents = map(read_shard, range(first_shard, end_shard))
+        frequencies = [*chain.from_iterable(msgspec.msgpack.decode(data, type=list[dict[str, int]]) for data in contents)]
+        return frequencies[start - first_shard * SHARD_SIZE : end - first_shard * SHARD_SIZE]
+
+    return load_frequencies
 
 
 def encode_shard(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:

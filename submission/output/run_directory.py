@@ -1,10 +1,9 @@
 """Output directory of runs: locked while in use, with runs of a single input and atomically written files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 from submission.errors import OutputError
 from submission.storage.artifact_store import ArtifactStore
@@ -23,7 +22,7 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __enter__(self) -> RunDirectory:
+    def __enter__(self) -> Self:
         """Create and lock the directory. Raises OutputError if it is not writable, or another process has locked it."""
         with ExitStack() as stack:
             create_directory(self.path)

@@ -1,14 +1,12 @@
 """Retrieval of premises by BM25 over unique normalised conclusions (Entezari 2020, 4.3)."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -51,7 +49,7 @@ class ConclusionIndex:
         return {term: index for index, term in enumerate(self.terms)}
 
     @classmethod
-    def build(cls, collection: pd.DataFrame) -> ConclusionIndex:
+    def build(cls, collection: pd.DataFrame) -> Self:
         """Index a collection with columns `docno conclusion`."""
         normalised = collection["conclusion"].map({text: normalise(text) for text in collection["conclusion"].unique()})
         docnos_by_conclusion: dict[str, list[str]] = {}
@@ -101,7 +99,7 @@ class ConclusionIndex:
         return msgspec.msgpack.encode((self.conclusions, self.docnos, self.mean_length, self.terms, *arrays))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ConclusionIndex:
+    def from_bytes(cls, data: bytes) -> Self:
         """Deserialise an index.
 
         Raises:

@@ -132,14 +132,9 @@ def build_query(terms: Iterable[str]) -> Query:
     return {term: count / max(counts.values()) for term, count in counts.items()}
 
 
-def search(index: TermIndex, query: Query, model: Model, depth: int, statistics: CollectionStatistics | None = None) -> Hits:
-    """Return the top documents that contain a query term; ties go to the lower document number.
-
-    `statistics` are those of the query terms, in order; by default the index's own. For a shard, pass those of
-    the whole collection.
-    """
-    statistics = statistics or index.get_statistics(list(query))
-    scores = np.zeros(len(index.lengths))
+def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
+    """Return the top documents that contain a query term; ties go to the lower document number."""
+    statistics, scores = index.get_statistics(list(query)), np.zeros(len(index.lengths))
     matched = np.zeros(len(index.lengths), dtype=bool)
     for term_index, (term, weight) in enumerate(query.items()):
         postings, tf = index.get_postings(term)

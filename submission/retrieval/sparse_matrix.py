@@ -49,26 +49,6 @@ class CSRMatrix:
         return self.indices[span], self.data[span]
 
 
-def concatenate_shards(
-    shards: Iterable[tuple[np.ndarray, np.ndarray]], lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
-) -> None:
-    """Concatenate shards of consecutive whole rows into a matrix.
-
-    Args:
-        shards: Column indices and values of each shard, sorted by row, then column.
-        lengths: (rows,), number of entries per row.
-        dtype: Type of the values.
-        files: Files to write, in the order of `CSR_FILES`.
-    """
-    _, indices, data = _create_files(lengths, dtype, files)
-    end = 0
-    for shard in shards:
-        start, end = end, end + len(shard[0])
-        indices[start:end], data[start:end] = shard
-    indices.flush()
-    data.flush()
-
-
 def merge_shards(
     shards: Iterable[tuple[np.ndarray, np.ndarray]],
     counts: Sequence[np.ndarray],
@@ -83,7 +63,7 @@ def merge_shards(
         dtype: Type of the values.
         files: Files to write, in the order of `CSR_FILES`.
     """
-    indptr, indices, data = _create_files(reduce(np.add, counts, np.zeros(1, np.int64)), dtype, files)
+    indptr, indices, data = allocate_matrix(reduce(np.add, counts, np.zeros(1, np.int64)), dtype, files)
     next_free = indptr[:-1].copy()
     for shard, count in zip(shards, counts, strict=True):
         positions = np.repeat(next_free - (count.cumsum() - count), count) + np.arange(count.sum())
@@ -93,20 +73,20 @@ def merge_shards(
     data.flush()
 
 
-def write_npy(file: Path, array: np.ndarray) -> None:
-    """Write a .npy file under exactly this name; np.save would append a suffix to a path without .npy."""
-    with file.open("wb") as stream:
-        np.save(stream, array)
-
-
-def _create_files(
+def allocate_matrix(
     lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> tuple[np.ndarray, MemoryMap, MemoryMap]:
-    """Write `indptr` for rows with these numbers of entries, and allocate the other files."""
+    """Write `indptr` from the number of entries per row (rows,), and allocate the indices and data; return all three."""
     indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
     write_npy(files[0], indptr)
     size = (int(indptr[-1]),)
     return indptr, allocate_npy(files[1], np.int32, size), allocate_npy(files[2], dtype, size)
+
+
+def write_npy(file: Path, array: np.ndarray) -> None:
+    """Write a .npy file under exactly this name; np.save would append a suffix to a path without .npy."""
+    with file.open("wb") as stream:
+        np.save(stream, array)
 
 
 def allocate_npy(file: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> MemoryMap:

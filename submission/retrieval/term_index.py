@@ -10,8 +10,6 @@ terms-*.npy      terms × documents: term frequencies (tf) in CSR format (see `s
 documents-*.npy  documents × terms: the same frequencies
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections import Counter, defaultdict
@@ -20,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -29,7 +27,7 @@ import pandas as pd
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.shards import Shard, compute_shards
 from submission.retrieval.fields import Fields, select_texts
-from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, concatenate_shards, merge_shards, write_npy
+from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, allocate_matrix, merge_shards, write_npy
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, split_tokens
 
@@ -51,16 +49,12 @@ class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class CollectionStatistics:
-    """Statistics of a collection and of some of its terms; the statistics of shards can be added."""
+    """Statistics of a collection and of some of its terms."""
 
     documents: int  # number of documents (N)
     tokens: int  # total document length (T)
     df: np.ndarray  # (terms,) document frequency
     cf: np.ndarray  # (terms,) collection frequency
-
-    def __add__(self, addend: CollectionStatistics) -> CollectionStatistics:
-        documents, tokens = self.documents + addend.documents, self.tokens + addend.tokens
-        return CollectionStatistics(documents, tokens, self.df + addend.df, self.cf + addend.cf)
 
 
 class TermIndex:
@@ -74,7 +68,7 @@ class TermIndex:
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
         self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
-        self._collection_frequencies = np.load(occurrences)
+        self._df, self._cf = (np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(occurrences)))
         self.tokens = int(self.lengths.sum(dtype=np.int64))
 
     def analyse_query(self, text: str) -> list[str]:
@@ -95,10 +89,8 @@ class TermIndex:
 
     def get_statistics(self, terms: Sequence[str]) -> CollectionStatistics:
         """Return the statistics of terms, which need not be in the index."""
-        term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)
-        df = np.where(term_ids < 0, 0, np.diff(self.by_term.indptr)[term_ids]) if len(self.terms) else term_ids * 0
-        cf = np.where(term_ids < 0, 0, self._collection_frequencies[term_ids]) if len(self.terms) else term_ids * 0
-        return CollectionStatistics(len(self.lengths), self.tokens, df, cf)
+        term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)  # -1: the appended 0
+        return CollectionStatistics(len(self.lengths), self.tokens, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the documents that contain a term, ascending, and its frequencies in them."""
@@ -111,11 +103,7 @@ class TermIndex:
         return [self.terms[term] for term in terms], frequencies
 
 
-class EnrichedDocuments(Protocol):
-    """Interface of enriched collections."""
-
-    def get_word_frequencies(self, start: int, end: int) -> Sequence[Mapping[str, int]]:
-        """Return the word frequencies of documents `start` to `end - 1`."""
+FrequencyLoader = Callable[[int, int], Sequence[Mapping[str, int]]]  # word frequencies of documents `start` to `end - 1`
 
 
 def load_or_build_term_index(
@@ -123,7 +111,7 @@ def load_or_build_term_index(
     load_documents: Callable[[list[str]], pd.DataFrame],
     settings: IndexSettings,
     store: ArtifactStore,
-    load_enriched: Callable[[], EnrichedDocuments] | None = None,
+    enrich: Callable[[], FrequencyLoader] | None = None,
     engine: Engine = LOCAL_ENGINE,
 ) -> TermIndex:
     """Load the term index of a collection from the cache, or build it, resuming from completed shards.
@@ -133,12 +121,10 @@ def load_or_build_term_index(
         load_documents: Function that loads `docno conclusion premise` by docno, in order.
         settings: Fields and stemmer.
         store: Artifact store; its key must cover all other arguments.
-        load_enriched: Function that loads the enriched collection to index instead of the texts.
+        enrich: Function that enriches the collection and returns how to load the word frequencies to index instead of the texts.
         engine: Engine that computes the shards.
     """
-    files = store.build_files(
-        INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, load_enriched, engine)
-    )
+    files = store.build_files(INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, enrich, engine))
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
@@ -164,21 +150,21 @@ def _build_index(
     load_documents: Callable[[list[str]], pd.DataFrame],
     settings: IndexSettings,
     store: ArtifactStore,
-    load_enriched: Callable[[], EnrichedDocuments] | None,
+    enrich: Callable[[], FrequencyLoader] | None,
     engine: Engine,
     *files: Path,
 ) -> None:
     """Count the terms of all shards, then merge the shards under one term numbering."""
-    enriched = load_enriched() if load_enriched else None
+    load_frequencies = enrich() if enrich else None
 
     def make_shard(start: int) -> Shard[Sequence[Any]]:
         name, shard = f"{start:09}.msgpack", docnos[start : start + SHARD_SIZE]
-        if enriched:
-            return Shard(name, len(shard), partial(enriched.get_word_frequencies, start, start + SHARD_SIZE))
+        if load_frequencies:
+            return Shard(name, len(shard), partial(load_frequencies, start, start + SHARD_SIZE))
         return Shard(name, len(shard), lambda: select_texts(load_documents(shard), settings.fields), can_load_remotely=True)
 
     starts = range(0, len(docnos), SHARD_SIZE)
-    count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enriched else _count_texts, settings.stemmer)
+    count: Callable[[Sequence[Any]], bytes] = partial(_count_enriched if enrich else _count_texts, settings.stemmer)
     shard_store = ArtifactStore(store.directory / SHARDS_DIR, {})
     read_shard = compute_shards(count, [*map(make_shard, starts)], shard_store, engine, CPU, "term index", "documents")
     _get_analyser.cache_clear()  # its cache holds the terms of every distinct token
@@ -204,15 +190,17 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
         mapping = np.array([ids[term] for term in shard.terms], dtype=np.int32)
         return np.asarray(mapping[shard.get_array("term_ids")])
 
-    df_by_shard = []
-    collection_frequencies = np.zeros(len(terms), dtype=np.int64)
-
-    def iter_by_document() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for shard in iter_shards():
-            term, frequency = map_term_ids(shard), shard.get_array("frequencies")
-            df_by_shard.append(np.bincount(term, minlength=len(terms)))
-            collection_frequencies[:] += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
-            yield term, frequency
+    df_by_shard, collection_frequencies = [], np.zeros(len(terms), dtype=np.int64)
+    _, indices, data = allocate_matrix(np.concatenate(distinct), np.int32, files[6:])
+    end = 0
+    for shard in iter_shards():
+        term, frequency = map_term_ids(shard), shard.get_array("frequencies")
+        start, end = end, end + len(term)
+        indices[start:end], data[start:end] = term, frequency
+        df_by_shard.append(np.bincount(term, minlength=len(terms)))
+        collection_frequencies += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
+    indices.flush()
+    data.flush()
 
     def iter_by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start, shard in zip(starts, iter_shards(), strict=True):
@@ -220,7 +208,6 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
             order = _stable_argsort(map_term_ids(shard))
             yield np.repeat(documents, shard.get_array("distinct"))[order], shard.get_array("frequencies")[order]
 
-    concatenate_shards(iter_by_document(), np.concatenate(distinct), np.int32, files[6:])
     merge_shards(iter_by_term(), df_by_shard, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
     write_npy(files[1], collection_frequencies)
@@ -283,7 +270,7 @@ class _TokenTerms(NamedTuple):
     starts: np.ndarray  # (tokens,) start of each token's terms in `term_ids`
 
     @classmethod
-    def build(cls, terms_by_token: Sequence[Sequence[str]]) -> _TokenTerms:
+    def build(cls, terms_by_token: Sequence[Sequence[str]]) -> Self:
         """Concatenate the terms of each token."""
         terms = sorted({*chain.from_iterable(terms_by_token)})
         ids = {term: index for index, term in enumerate(terms)}

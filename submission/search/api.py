@@ -1,10 +1,9 @@
 """Search from Python: `load_system("dirichlet").search(arguments, queries)`."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pandas as pd
 import torch
@@ -17,31 +16,6 @@ from submission.search.inputs import Arguments, Queries, build_corpus, build_top
 from submission.search.searcher import Searcher
 from submission.systems.catalogue import System, get_system
 from submission.systems.execution import CheckpointStore
-
-
-@dataclass(frozen=True)
-class LoadedSystem:
-    """A system that can search any arguments."""
-
-    system: System
-    checkpoints: CheckpointStore
-    device: torch.device
-
-    def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the top-ranked arguments for each query as `qid docno rank score`, with the scores of `rank`.
-
-        Args:
-            arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
-                fewer than 15 words are not indexed.
-            queries: Frame `qid query`, texts, or a single text.
-            depth: Maximum number of arguments per query.
-        """
-        with self.index(arguments) as index:
-            return index.search(queries, depth)
-
-    def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
-        """Index arguments for repeated searches; the index is cached in `cache_dir` unless it is None."""
-        return ArgumentIndex(self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
 class ArgumentIndex:
@@ -67,11 +41,36 @@ class ArgumentIndex:
         """Close the index; files in the cache directory are kept."""
         self._finalizer()
 
-    def __enter__(self) -> ArgumentIndex:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class LoadedSystem:
+    """A system that can search any arguments."""
+
+    system: System
+    checkpoints: CheckpointStore
+    device: torch.device
+
+    def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
+        """Return the top-ranked arguments for each query as `qid docno rank score`, with the scores of `rank`.
+
+        Args:
+            arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
+                fewer than 15 words are not indexed.
+            queries: Frame `qid query`, texts, or a single text.
+            depth: Maximum number of arguments per query.
+        """
+        with self.index(arguments) as index:
+            return index.search(queries, depth)
+
+    def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
+        """Index arguments for repeated searches; the index is cached in `cache_dir` unless it is None."""
+        return ArgumentIndex(self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
 def load_system(name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto") -> LoadedSystem:

@@ -1,13 +1,11 @@
 """Rendering of the web page, and parsing of its URL parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -36,7 +34,7 @@ class PageParams:
     def is_explained(self, system: str, docno: str) -> bool:
         return f"{system} {docno}" in self.explained
 
-    def toggle_explanation(self, system: str, docno: str) -> PageParams:
+    def toggle_explanation(self, system: str, docno: str) -> Self:
         """Return the parameters with a hit's explanation switched on or off."""
         hit = f"{system} {docno}"
         remaining = tuple(pair for pair in self.explained if pair != hit)

@@ -1,7 +1,5 @@
 """Search of a corpus with several systems; indexes stay open, while the data of a query are deleted with it."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time
@@ -11,7 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pandas as pd
 import torch
@@ -85,7 +83,7 @@ class Searcher:
         self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
-    def __enter__(self) -> Searcher:
+    def __enter__(self) -> Self:
         """Open the cache directory. Raises OutputError if it is not writable, or another process has locked it."""
         self._cache.__enter__()
         return self

@@ -9,7 +9,7 @@ import pandas as pd
 from submission.engine.base import run_one
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import (
-    EnrichedCollection,
+    FrequencyLoader,
     WordFrequencies,
     annotate_texts,
     enrich_collection,
@@ -38,8 +38,8 @@ class Enrichment(Component):
         code = code_fingerprint(*(definition.__module__ for definition in definitions), shallow=(__name__,))
         return [checkpoint.fingerprint, code, execution.device_and_precision]
 
-    def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> EnrichedCollection:
-        """Return the enriched collection in docno order; completed shards are cached."""
+    def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> FrequencyLoader:
+        """Enrich a collection, resuming from completed shards; return a function that loads its word frequencies."""
         cache = execution.open_collection_cache(f"enriched-{self.checkpoint}", *self.key_parts(execution), fields)
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 

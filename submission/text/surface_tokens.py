@@ -1,14 +1,12 @@
 """Split texts into surface tokens with character spans, for taggers with character inputs."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from submission.text.vocabulary import FIRST_TERM_ID, PADDING_ID, UNKNOWN_ID, Vocabulary
 
@@ -50,7 +48,7 @@ class SurfaceReader:
         self.vocabulary, self._max_tokens = vocabulary, max_tokens
 
     @classmethod
-    def load(cls, directory: Path, config: Any) -> SurfaceReader:
+    def load(cls, directory: Path, config: Any) -> Self:
         """Load a reader from its file in a directory and the config of a network."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 

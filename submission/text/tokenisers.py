@@ -1,7 +1,5 @@
 """Convert texts to token ids, truncated to the input lengths of a network."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from abc import ABC, abstractmethod
@@ -81,7 +79,7 @@ class WordTokeniser(Tokeniser):
         self.premise_key = f"{lengths.premise} words by text rule {rule}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> WordTokeniser:
+    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
         return cls(Vocabulary.load(directory / cls.file), lengths, rule)
 
     def to_config(self) -> dict[str, Any]:
@@ -149,7 +147,7 @@ class WordPieceTokeniser(WordPieceReader, Tokeniser):
         self.premise_key = f"{lengths.premise} pieces of {hashlib.sha256(self.to_bytes()).hexdigest()}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule = 1) -> WordPieceTokeniser:
+    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule = 1) -> Self:
         return cls(load_tokenizer(directory), lengths)
 
     def encode_query(self, text: str) -> list[int]:

@@ -1,11 +1,9 @@
 """Vocabularies: terms and their ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import repeat
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 PADDING_ID, UNKNOWN_ID = 0, 1
 FIRST_TERM_ID = 2  # id of a vocabulary's first term
@@ -39,6 +37,6 @@ class Vocabulary:
         return "".join(f"{term}\n" for term in self.terms)
 
     @classmethod
-    def load(cls, path: Path) -> Vocabulary:
+    def load(cls, path: Path) -> Self:
         """Load a vocabulary from a text file with one term per line."""
         return cls(path.read_text(encoding="utf-8").split("\n")[:-1])

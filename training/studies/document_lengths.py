@@ -40,8 +40,8 @@ def tabulate_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
 def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[int]:
     """Count the words that a tagger keeps of each document."""
     collection = execution.documents.searchable_docnos
-    enriched = Enrichment(name).enrich_collection(execution, fields, collection)
-    batches = (enriched.get_word_frequencies(start, start + SHARD_SIZE) for start in range(0, len(collection), SHARD_SIZE))
+    load_frequencies = Enrichment(name).enrich_collection(execution, fields, collection)
+    batches = (load_frequencies(start, start + SHARD_SIZE) for start in range(0, len(collection), SHARD_SIZE))
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 
 

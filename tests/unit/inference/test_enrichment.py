@@ -80,9 +80,7 @@ def opened() -> EnricherCheckpoint:
 
 
 def run(opened: EnricherCheckpoint, directory: Path) -> list[Mapping[str, int]]:
-    return enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(directory, {})).get_word_frequencies(
-        0, len(TEXTS)
-    )
+    return enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(directory, {}))(0, len(TEXTS))
 
 
 def test_passages_are_assigned_to_their_texts(opened: EnricherCheckpoint) -> None:
@@ -102,9 +100,9 @@ def test_result_does_not_depend_on_shards(opened: EnricherCheckpoint, tmp_path: 
     for size in (1, 7, 49):
         monkeypatch.setattr(enrichment, "SHARD_SIZE", size)
         assert run(opened, tmp_path / f"{size}") == expected
-        collection = enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
-        assert collection.get_word_frequencies(3, 21) == expected[3:21]
-        assert collection.get_word_frequencies(40, 90) == expected[40:]
+        load_frequencies = enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / f"{size}", {}))
+        assert load_frequencies(3, 21) == expected[3:21]
+        assert load_frequencies(40, 90) == expected[40:]
 
 
 def test_other_engine_computes_missing_texts(opened: EnricherCheckpoint, tmp_path: Path) -> None:
@@ -200,14 +198,12 @@ def test_index_sums_passage_frequencies(opened: EnricherCheckpoint, tmp_path: Pa
     monkeypatch.setattr(term_index_module, "SHARD_SIZE", 20)
     monkeypatch.setattr(enrichment, "SHARD_SIZE", 7)
 
-    def load_enriched() -> enrichment.EnrichedCollection:
+    def enrich() -> enrichment.FrequencyLoader:
         return enrich_collection(DOCNOS, select_premises, opened, CPU, ArtifactStore(tmp_path / "parts", {}))
 
     def build(settings: IndexSettings) -> TermIndex:
         cache = ArtifactStore(tmp_path / settings.stemmer, {})
-        return load_or_build_term_index(
-            COLLECTION["docno"].tolist(), build_text_lookup(COLLECTION), settings, cache, load_enriched
-        )
+        return load_or_build_term_index(COLLECTION["docno"].tolist(), build_text_lookup(COLLECTION), settings, cache, enrich)
 
     index = build(IndexSettings(stemmer="porter"))
     index_terms, frequencies = index.get_document_terms(1)

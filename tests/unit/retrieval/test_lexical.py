@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -136,29 +135,6 @@ def test_search_does_not_depend_on_threads(six_documents: TermIndex, monkeypatch
 
 
 TEXTS = st.lists(st.lists(st.sampled_from("xbcdefgh"), max_size=6).map(" ".join), min_size=3, max_size=12)
-
-
-@given(
-    texts=TEXTS,
-    terms=st.lists(st.sampled_from(["b", "c", "d", "unheard"]), min_size=1, max_size=4),
-    model=st.sampled_from(MODELS),
-)
-def test_shards_with_summed_statistics_equal_one_index(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], terms: list[str], model: Model
-) -> None:
-    index_dir, query = tmp_path_factory.mktemp("shards"), build_query(terms)
-    expected = search(build_index(texts, index_dir / "whole"), query, model, 100)
-    cuts = [0, len(texts) // 3, len(texts) // 2, len(texts)]
-    shards = [build_index(texts[first:last], index_dir / f"{first}-{last}") for first, last in pairwise(cuts)]
-    first, *remaining = [shard.get_statistics(list(query)) for shard in shards]
-    total = sum(remaining, first)
-    merged = [
-        (-score, document + start)
-        for shard, start in zip(shards, cuts, strict=False)
-        for hits in [search(shard, query, model, 100, total)]
-        for document, score in zip(hits.documents.tolist(), hits.scores.tolist(), strict=True)
-    ]
-    assert sorted(merged) == list(zip((-expected.scores).tolist(), expected.documents.tolist(), strict=True))
 
 
 @given(texts=TEXTS, terms=st.lists(st.sampled_from(["b", "c", "d"]), min_size=1, max_size=4), model=st.sampled_from(MODELS))
