@@ -1,0 +1,208 @@
+"""Tests of `evaluate` on users' runs and qrels, and of the depth of re-ranked runs."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from submission.__main__ import main as submission
+from submission.data.runs import read_run
+from submission.data.trec_lines import Order
+from tests.conftest import ROOT, make_argument
+from tests.endtoend.conftest import Capture, Log
+from training.__main__ import main as training
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.qrels import read_qrels
+from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
+
+QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
+DOCUMENTS = {"1": "abxc", "2": "edya", "3": "cbxz"}  # in rank order; x, y and z are unjudged
+# Computed by hand from documents and grades in rank order: topic 1: a 2, b 1, x, c 0; 2: e 0, d 2, y, a 1; 3: c 0, b 2, x, z.
+FIRST, SECOND, THIRD, FOURTH = 1.0, 1 / 1.5849625007211562, 0.5, 1 / 2.321928094887362  # discounts of ranks
+IDEAL = 2 * FIRST + SECOND
+EXPECTED = {
+    "nDCG@5 (Touché)": (1 + (2 * SECOND + THIRD) / IDEAL + SECOND) / 3,
+    "nDCG@5 condensed": (1 + (2 * SECOND + THIRD) / IDEAL + SECOND) / 3,
+    "nDCG@5 all": (1 + (2 * SECOND + FOURTH) / IDEAL + SECOND) / 3,
+    "MRR all": (1 + 1 / 2 + 1 / 2) / 3,
+    "judged@5": (3 / 4 + 3 / 4 + 2 / 4) / 3,
+}
+
+
+def format_lines(pattern: str, documents: dict[str, str] = DOCUMENTS, by_docno: bool = False) -> str:
+    """Format a run, each line by a pattern of {q}, {d}, rank {r} from 1, and score {s}, in the order of ranks or docnos."""
+    lines = [
+        pattern.format(q=qid, d=docno, r=rank, r0=rank - 1, r10=rank * 10, reverse=9 - rank, s=len(docnos) - rank) + "\n"
+        for qid, docnos in documents.items()
+        for rank, docno in sorted(enumerate(docnos, 1), key=lambda pair: pair[1] if by_docno else "")
+    ]
+    return "".join(lines)
+
+
+PLAIN = format_lines("{q} Q0 {d} {r} {s}.5 t")
+RUNS: dict[str, tuple[str, Order]] = {  # texts and order of runs that are all equal
+    "ranks 0": (format_lines("{q} Q0 {d} 0 {s}.5 t", by_docno=True), "auto"),
+    "ranks 1, as of Pyserini and BEIR": (format_lines("{q} Q0 {d} 1 {s}.5 t", by_docno=True), "auto"),
+    "ranks from 0": (format_lines("{q} Q0 {d} {r0} {s} t"), "auto"),
+    "ranks with gaps": (format_lines("{q} Q0 {d} {r10} {s} t"), "auto"),
+    "ranks as decimals": (format_lines("{q} Q0 {d} {r}.0 {s} t"), "auto"),
+    "lines by docno": (format_lines("{q} Q0 {d} {r} {s} t", by_docno=True), "auto"),
+    "equal scores": (format_lines("{q} Q0 {d} {r} 1.0 t", by_docno=True), "auto"),
+    "negative scores": (format_lines("{q} Q0 {d} {r} -{r}.25 t"), "auto"),
+    "scientific notation": (format_lines("{q} Q0 {d} {r} {s}.5e-05 t"), "auto"),
+    "tabs": (format_lines("{q}\tQ0\t{d}\t{r}\t{s}\tt"), "auto"),
+    "several spaces": (format_lines("  {q}  Q0 {d}   {r} {s} t "), "auto"),
+    "CR LF": (PLAIN.replace("\n", "\r\n"), "auto"),
+    "no line end": (PLAIN.rstrip("\n"), "auto"),
+    "BOM": ("\ufeff" + PLAIN, "auto"),
+    "comment": ("# written yesterday\n" + PLAIN, "auto"),
+    "ir_metadata": ("# ir_metadata.start\n# tag: t\n#   team: x\n# ir_metadata.end\n" + PLAIN, "auto"),
+    "unjudged topic": (PLAIN + "9 Q0 a 1 2 t\n", "auto"),
+    "scores against ranks": (format_lines("{q} Q0 {d} {reverse} {s} t"), "score"),
+    "ranks against scores": (format_lines("{q} Q0 {d} {r} {r} t"), "rank"),
+}
+GRADES: dict[str, tuple[str, str]] = {  # qrels with these means; part of the log
+    "plain": (QRELS, "set 1 of 8 lines with another negative grade to 0"),
+    "decimals": (QRELS.replace("2\n", "2.0\n"), ""),
+    "halves": (
+        "1 0 a 1\n1 0 b .5\n1 0 c 0\n2 0 a .5\n2 0 d 1.0\n2 0 e 0\n3 0 b 1\n3 0 c 0\n",
+        "non-integer grades; binary measures count grades above 0 as relevant",
+    ),
+    "plus signs": (QRELS.replace(" 2\n", " +2\n"), ""),
+    "comments and blank lines": ("# corrected\n" + QRELS.replace("2 0 a", "# topic 2\n\n2 0 a"), ""),
+    "unjudged documents": (QRELS + "1 0 x -1\n2 0 y -1\n", "dropped 2 of 10 lines with grade -1 (unjudged)"),
+    "unjudged topic": (QRELS + "7 0 a -1\n", ""),
+    "topic without relevant document": (QRELS + "8 0 a 0\n8 0 b -2\n", ""),
+}
+
+
+def assert_expected_means(run: pd.DataFrame, qrels: pd.DataFrame) -> None:
+    means = evaluate_run(run, qrels).mean()
+    assert {measure: means[measure] for measure in EXPECTED} == pytest.approx(EXPECTED, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_runs_of_other_software_are_evaluated(name: str, is_gzipped: bool, tmp_path: Path) -> None:
+    (tmp_path / "q.qrels").write_text(QRELS)
+    text, order = RUNS[name]
+    file = tmp_path / ("run.txt.gz" if is_gzipped else "run.txt")
+    file.write_bytes(gzip.compress(text.encode()) if is_gzipped else text.encode())
+    assert_expected_means(read_run(file, order), read_qrels(tmp_path / "q.qrels"))
+
+
+@pytest.mark.parametrize("name", GRADES)
+def test_grades_are_converted(name: str, tmp_path: Path, caplog: Log) -> None:
+    caplog.set_level("INFO")
+    text, message = GRADES[name]
+    (tmp_path / "q.qrels").write_text(text)
+    (tmp_path / "run.txt").write_text(PLAIN)
+    assert_expected_means(read_run(tmp_path / "run.txt"), read_qrels(tmp_path / "q.qrels"))
+    assert message in caplog.text
+
+
+OTHER, BASELINE = {"other.txt": PLAIN}, ("--baseline", "run")
+COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {  # changed files; arguments; messages
+    "equal ranks": ({"run.txt": RUNS["ranks 0"][0]}, (), ["equal ranks in 3 of 3 topics"]),
+    "two of three topics": (
+        {"run.txt": format_lines("{q} Q0 {d} {r} {s} t", {"1": "abxc", "2": "edya"})}, (),
+        ["run covers 2 of the 3 judged topics of q", "run × q: 2 of 3 topics, 75 % of the top five judged",
+         "run (common topics)"],
+    ),
+    "unjudged topic": ({"run.txt": PLAIN + "9 Q0 a 1 2 t\n"}, (), ["3 of 3 topics", "unjudged topics of the run (1): 9"]),
+    "topic without relevant document": (
+        {"run.txt": PLAIN + "8 Q0 a 1 2 t\n", "q.qrels": QRELS + "8 0 a 0\n"}, (),
+        ["topics without a relevant document, excluded (1): 8"],
+    ),
+    "one topic": ({"q.qrels": "1 0 a 2\n1 0 b 1\n"}, BASELINE, ["1 topic: too few for intervals and tests"]),
+    "one topic and two runs": (
+        {"q.qrels": "1 0 a 2\n1 0 b 1\n", **OTHER}, (*BASELINE, "other.txt"), ["no test for other: constant differences"]
+    ),
+    "one run": ({}, BASELINE, ["run is the only run; no significance tests"]),
+    "two equal runs": (OTHER, (*BASELINE, "other.txt"), ["no test for other"]),
+    "few topics": ({}, (), ["3 topics: the randomisation test cannot reach p < .250"]),
+    "named files": (
+        {"more/q.qrels": QRELS, "more/run.txt": PLAIN}, ("--qrels", "other=more/q.qrels", "mine=more/run.txt"),
+        ["run × other: 3 of 3", "mine × q: 3 of 3"],
+    ),
+    "path with =": ({"a=b/c=d.txt": PLAIN}, ("a=b/c=d.txt",), ["c=d × q: 3 of 3"]),
+    "named path with =": ({"a=b/run.txt": PLAIN}, ("mine=a=b/run.txt",), ["mine × q: 3 of 3"]),
+    "directory": ({"made/run.txt": PLAIN}, ("made",), ["made × q: 3 of 3"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_evaluate_describes_runs_and_qrels(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, caplog: Log
+) -> None:
+    files, arguments, messages = COMMANDS[name]
+    caplog.set_level("INFO")
+    monkeypatch.chdir(tmp_path)
+    for file, content in ({"run.txt": PLAIN, "q.qrels": QRELS} | files).items():
+        Path(file).parent.mkdir(exist_ok=True)
+        Path(file).write_text(content)
+    assert training(["evaluate", "-o", "tables", "--qrels", "q.qrels", *arguments, "run.txt"]) == 0
+    output = "".join(capsys.readouterr()) + caplog.text
+    assert [message for message in messages if message not in output] == []
+
+
+def test_means_over_all_and_common_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("q.qrels").write_text(QRELS)
+    Path("run.txt").write_text(format_lines("{q} Q0 {d} {r} {s} t", {"1": "ab", "2": "z"}))
+    assert training(["evaluate", "--qrels", "q.qrels", "-o", "tables", "run.txt"]) == 0
+    rows = pd.read_csv("tables/means.csv").set_index(["topic_set", "measure"])
+    for measure, means, counts in (
+        (HEADLINE_MEASURES[0], [1.0, 1.0], [1, 1]),  # nothing is judged in topic 2
+        (HEADLINE_MEASURES[2], [1 / 3, 1 / 2], [3, 2]),
+    ):
+        actual = rows.loc[[(ALL_TOPICS, measure), (COMMON_TOPICS, measure)]]
+        assert actual["mean"].tolist() == pytest.approx(means, abs=1e-6)
+        assert actual["n_topics"].tolist() == counts
+
+
+DOCNOS = [f"a{index:03}" for index in range(150)]
+
+
+@pytest.mark.parametrize(
+    ("has_run", "flags", "depth", "dropped"),
+    [(True, (), 150, ""), (True, ("--depth", "120"), 120, "30"), (True, ("--depth", "1000"), 1000, ""), (False, (), 100, "50")],
+)
+def test_runs_are_truncated_to_their_depth(
+    has_run: bool, flags: tuple[str, ...], depth: int, dropped: str,
+    make_input: Callable[..., Path], tmp_path: Path, caplog: Log,
+) -> None:  # fmt: skip
+    caplog.set_level("INFO")
+    directory = make_input([("1", "Are zoos cruel?")], [make_argument(docno) for docno in DOCNOS])
+    (tmp_path / "run.txt").write_text("".join(f"1 Q0 {d} {r} {-r} t\n" for r, d in enumerate(DOCNOS[::-1], 1)))
+    input_run = ["--input-run", str(tmp_path / "run.txt")] if has_run else []
+    paths = ["-i", str(directory), "-o", str(tmp_path / "out"), *input_run]
+    assert submission(["rank", *paths, "--system", "bm25", "--device", "cpu", *flags]) == 0
+    docnos = read_run(tmp_path / "out" / "run.txt")["docno"].tolist()
+    assert docnos == (DOCNOS[::-1] if has_run else DOCNOS)[:depth]
+    [entry] = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"]
+    assert entry["depth"] == depth
+    assert entry.get("truncated") == (f"{dropped} documents below rank {depth} omitted" if dropped else None)
+    assert ("runs truncated to 120; change with --depth" in caplog.text) == (depth == 120)
+    assert (f"{dropped} documents dropped" in caplog.text) == bool(dropped)
+
+
+CASES = ROOT.parent / "shared" / "cases"
+CODES = {  # exit codes of `evaluate` with a case's run and the sample's qrels, or vice versa
+    "rank-all-1-by-docno/run.txt": 0, "rank-against-score/run.txt": 3, "qid-suffix/run.txt": 3, "partial-overlap/run.txt": 0,
+    "docno-blank/run.txt": 3, "nan-score/run.txt": 3, "q-comment/q.qrels": 0, "q-half-grades/q.qrels": 0,
+    "q-one-topic/q.qrels": 0, "q-message/q.qrels": 3, "q-other-qids.qrels": 3, "two-of-one-name/relevance/qrels.txt": 0,
+}  # fmt: skip
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="needs the shared example files")
+@pytest.mark.parametrize("name", CODES)
+def test_files_of_users(name: str, tmp_path: Path) -> None:
+    case, qrels, run = CASES / name, ROOT / "submission" / "sample" / "sample.qrels", CASES / "rank-all-1-by-docno" / "run.txt"
+    qrels, run = (qrels, case) if case.name == "run.txt" else (case, run)
+    assert training(["evaluate", "--qrels", str(qrels), "-o", str(tmp_path), str(run)]) == CODES[name]

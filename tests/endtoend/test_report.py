@@ -1,0 +1,289 @@
+"""Tests of the `explain`, `report` and `evaluate` commands on small checkpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.__main__ import main as submission
+from submission.data.dataset import Dataset
+from submission.data.runs import read_run
+from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.models.enrichers.deepct import DeepCT
+from submission.retrieval.lexical import BM25, RM3, Dirichlet
+from submission.storage.atomic_files import sha256_file
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import iter_components
+from submission.systems.lexical import LexicalStage
+from tests.conftest import (
+    copy_with_topics,
+    load_documents,
+    write_deepct,
+    write_lexical,
+    write_quality_reranking,
+    write_targer,
+    write_tiny_ranker,
+)
+from tests.endtoend.conftest import Capture, MakeExecution
+from training.__main__ import main as training
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.qrels import read_qrels
+from training.formatting import format_value
+from training.report.highlighting import SHADE_LEVELS, shade_terms
+
+MARKUP = "<script>alert(1)</script> & <b>bold</b>"
+NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet", "dirichlet_rm3", "tfr_bert", "deepct_dirichlet", "targer_dirichlet")
+
+
+@pytest.fixture(scope="module")
+def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a directory with an input whose texts contain markup, checkpoints, runs, qrels and a report."""
+    directory = tmp_path_factory.mktemp("reported")
+    file = copy_with_topics(corpus, directory / "input") / "args-me.json"
+    content = json.loads(file.read_text())
+    for argument in content["arguments"]:
+        argument["conclusion"] += f" {MARKUP}"
+        argument["premises"][0]["text"] += f" {MARKUP}"
+    file.write_text(json.dumps(content))
+    checkpoints = directory / "checkpoints"
+    for name in ("gru", "tfr_bert"):
+        write_tiny_ranker(checkpoints, name, 0)
+    write_lexical(checkpoints, "bm25_arguments", BM25())
+    write_lexical(checkpoints, "dirichlet", Dirichlet())
+    write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(5, 8, 0.5, max_df_ratio=1.0))
+    write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
+    write_lexical(checkpoints, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
+    write_deepct(checkpoints, "deepct")
+    write_targer(checkpoints, "targer_essays")
+    write_quality_reranking(checkpoints, "quality", 7, 2.0)
+    flags = [*path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
+    assert submission(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
+    top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
+    lines = [f"{qid} 0 {docno} {row % 3}\n" for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))]
+    (directory / "qrels").write_text("".join([*lines, "3 0 elsewhere 2\n"]))
+    assert report(directory) == 0
+    return directory
+
+
+@pytest.fixture
+def copied(reported: Path, tmp_path: Path) -> Path:
+    """Copy `reported` for a test that modifies it."""
+    return Path(shutil.copytree(reported, tmp_path / "copied"))
+
+
+def path_flags(directory: Path) -> list[str]:
+    return ["-i", str(directory / "input"), "--checkpoints", str(directory / "checkpoints")]
+
+
+def report(directory: Path, runs: str = "out", qrels: str = "qrels") -> int:
+    return training(["report", str(directory / runs), *path_flags(directory), "--qrels", str(directory / qrels)])
+
+
+def read_report(directory: Path, runs: str = "out") -> str:
+    return (directory / runs / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("system", ["gru", "dirichlet_rm3"])
+def test_explained_score_equals_run_score(system: str, reported: Path, capsys: Capture) -> None:
+    row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
+    flags = [*path_flags(reported), "--system", system, "--qid", row["qid"], "--docno", row["docno"], "--device", "cpu"]
+    assert submission(["explain", *flags]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"topic {row['qid']}: ")
+    [score] = re.findall(r"^score (-?[\d.]+)", out, re.MULTILINE)
+    assert float(score) == pytest.approx(row["score"], abs=2e-5)
+    listed = out[out.index("\nscore ") :].split("\n\n")[1]  # the largest contributions and the sum of the others
+    logit = re.search(r"tanh of (-?[\d.]+)", out)
+    total = sum(float(line.split()[0]) for line in listed.splitlines())
+    assert total == pytest.approx(float(logit[1] if logit else score), abs=2e-5)
+
+
+class Page(HTMLParser):
+    """The tags and the text of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def page(reported: Path) -> Page:
+    return Page(read_report(reported))
+
+
+@pytest.fixture(scope="module")
+def values(reported: Path) -> dict[str, pd.DataFrame]:
+    """Evaluate each run with the judgments of documents of the input."""
+    qrels = read_qrels(reported / "qrels")
+    qrels = qrels[qrels["docno"] != "elsewhere"]
+    return {name: evaluate_run(read_run(reported / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
+
+
+def test_report_is_self_contained(page: Page) -> None:
+    assert not {"script", "link", "iframe", "object", "b"} & {tag for tag, _ in page.tags}
+    assert MARKUP in page.text  # escaped
+    sources = [value or "" for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href")]
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
+    identifiers = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    assert {source[1:] for source in sources if source.startswith("#")} <= identifiers
+    assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
+
+
+def test_report_tables_show_the_measures(reported: Path, page: Page, values: dict[str, pd.DataFrame]) -> None:
+    html = read_report(reported)
+    headlines, *others = (part.split("</table>")[0] for part in re.split(r"<caption>(?=nDCG@5<|Other)", html)[1:])
+    rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', headlines, re.DOTALL)
+    expected = {name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES] for name, table in values.items()}
+    assert {name: re.findall(r"<strong>(.*?)</strong>", row) for name, row in rows} == expected
+    means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name, _ in rows]  # undefined values count as 0
+    assert means == sorted(means, reverse=True)
+    assert len(others) == 2
+    for treatment, table in zip(("condensed", "all"), others, strict=True):
+        measures = [*(f"{name} {treatment}" for name in ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")), "Bpref"]
+        figures = re.findall(r'scope="row">(\w+)</th>(.*?)</tr>', table)
+        assert {name: re.findall(r"<td>(.*?)</td>", row) for name, row in figures} == {
+            name: [f"{values[name][measure].mean():.3f}" for measure in measures] for name in NAMES
+        }
+    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
+    assert "Per-topic differences from gru" in page.text
+    assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
+    assert "Fitted or tuned to these judgments" not in page.text
+
+
+def test_report_describes_each_topic(page: Page) -> None:
+    assert sum(tag == "details" and attributes.get("class") == "topic" for tag, attributes in page.tags) == 3
+    assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
+    commands = [shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
+    assert [command[1:3] for command in commands] == [["search", "-i"]] * 3
+    assert page.text.count("term frequencies in the top argument") == 3  # by DeepCT
+    assert page.text.count("claims and premises in the top argument") == 3  # by TARGER
+    marks = [attributes for tag, attributes in page.tags if tag == "mark"]
+    shades = {str(mark["class"]): int(str(mark["title"])) for mark in marks if "title" in mark}
+    assert {"s9"} <= shades.keys() <= {f"s{level}" for level in range(1, 10)}
+    assert min(shades.values()) > 0
+    components = [str(mark["class"]) for mark in marks if "title" not in mark]
+    assert set(components) == {"claim", "premise"}
+    assert min(components.count("claim"), components.count("premise")) > 3  # the legends alone have one of each per topic
+
+
+def test_report_compares_retrieval_by_conclusion_and_full_text(reported: Path, page: Page) -> None:
+    qrels = read_qrels(reported / "qrels")
+    relevant = set(map(tuple, qrels.loc[qrels["rel"] > 0, ["qid", "docno"]].to_numpy()))
+    runs = [read_run(reported / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")]
+    conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in runs)
+    expected = (
+        f"{len(conclusions & arguments)} retrieved both by conclusion (bm25) and by full text (bm25_arguments), "
+        f"{len(conclusions - arguments)} by conclusion only, {len(arguments - conclusions)} by full text only"
+    )
+    assert expected in " ".join(page.text.split())
+
+
+def test_report_marks_best_and_worst_argument_by_quality(copied: Path) -> None:
+    documents = load_documents(copied / "input").set_index("docno")
+    network, html = load_checkpoint(copied / "checkpoints" / "tfr_bert"), read_report(copied)
+    for qid, query in Dataset(copied / "input").topics.to_numpy():
+        section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
+        rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
+        assert len(rows) > 10
+        scores = network.score([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
+        quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
+        for label, extreme in (("highest", max), ("lowest", min)):
+            [marked] = [docno for docno, text in rows if f"{label} quality" in text]
+            assert quality[marked] == pytest.approx(extreme(quality.values()), abs=1e-5)
+            cells = [cell for cell in section.split("<td>") if f"{label} quality</span> <span" in cell]
+            assert cells
+            assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
+    (copied / "out" / "aragorn-tfr_bert.txt").unlink()
+    assert report(copied) == 0
+    assert not re.search("(highest|lowest) quality<", read_report(copied))
+
+
+def test_report_compares_with_primary_run_and_lists_fits(copied: Path, capsys: Capture) -> None:
+    directory, file = copied / "out", copied / "checkpoints" / "dirichlet" / "provenance.json"
+    trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))
+    shutil.copyfile(directory / "aragorn-bm25.txt", directory / "run.txt")
+    assert report(copied) == 0
+    html = read_report(copied)
+    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"] * 3
+    [fitted] = re.findall(r"results are optimistic\): ([\w, ]+)\.", html)
+    dependent = {name for name in NAMES if "dirichlet" in {part.checkpoint for part in iter_components(SYSTEMS[name].stage)}}
+    assert set(fitted.split(", ")) == dependent == {"dirichlet", "tfr_bert"}
+    (directory / "run.txt").unlink()
+    assert report(copied) == 3
+    assert "run.txt: expected a copy of a <team>-<system>.txt run" in capsys.readouterr().err
+
+
+def test_report_of_one_run_and_of_another_input(copied: Path, capsys: Capture) -> None:
+    (copied / "single").mkdir()
+    for name in ("aragorn-bm25.txt", "run.txt"):
+        shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "single" / name)
+    assert report(copied, "single") == 0
+    html, before = read_report(copied, "single"), read_report(copied)
+    assert "No other run." in html
+    assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
+    file = copied / "input" / "topics.xml"
+    file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
+    assert report(copied) == 3
+    assert "the runs are on another input" in capsys.readouterr().err
+    assert report(copied, qrels="qrels/none") == 3
+    assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
+    assert read_report(copied) == before
+
+
+def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capture) -> None:
+    runs = [str(reported / "out" / f"aragorn-{system}.txt") for system in ("bm25", "dirichlet", "gru")]
+    flags = [f"--qrels={name}={reported / 'qrels'}" for name in ("relevance", "quality")] + ["--baseline", "aragorn-bm25"]
+    assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
+    out = capsys.readouterr().out
+    for title in ("relevance: nDCG@5 (Touché)", "relevance: nDCG@5 condensed", "quality: nDCG@5 all"):
+        assert f"{title} vs. aragorn-bm25" in out
+    topics = pd.read_csv(tmp_path / "tables" / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
+    assert len(topics) == 2 * 3 * 3
+    means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
+    expected = topics.loc[("quality", "aragorn-gru"), "MAP all"].mean()
+    assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(expected, abs=1e-6)
+    tests = pd.read_csv(tmp_path / "tables" / "significance.csv").query("qrels == 'relevance' and measure == 'MAP all'")
+    assert set(tests["run"]) == {"aragorn-dirichlet", "aragorn-gru"}
+    assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(reported / "input"), *runs]) == 0
+    restricted = pd.read_csv(tmp_path / "own" / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
+    key = "quality", "aragorn-gru", 3
+    assert restricted.loc[key, "Bpref"] > topics.loc[key, "Bpref"]  # ignores `elsewhere`
+
+
+def test_words_are_shaded_by_frequency(copied: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = copied / "input" / "args-me.json"
+    content = json.loads(file.read_text())
+    text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
+    content["arguments"][0]["premises"][0]["text"] = text
+    file.write_text(json.dumps(content))
+    monkeypatch.setattr(DeepCT, "compute_term_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
+    stage = SYSTEMS["deepct_dirichlet"].stage
+    assert isinstance(stage, LexicalStage)
+    assert stage.enrichment is not None
+    execution = make_execution(copied / "input", checkpoints=copied / "checkpoints")
+    document = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
+    for spans in (document.original, document.enriched):
+        assert "".join(span.text for span in spans).split() == text.split()
+    original = {span.text.lower(): span.frequency for span in document.original if span.frequency}
+    single = dict.fromkeys(("cage", "zoo", "elephant", "cages", "hurt", "whoever", "wherever"), 1)
+    assert original == {"zoos": 3, "b": 2, **single}  # stop words are not indexed
+    levels = {span.text: span.level for span in document.original if span.text in ("Zoos", "cage", "the")}
+    assert levels == {"Zoos": SHADE_LEVELS, "cage": 3, "the": 0}
+    enriched = {span.text: (span.frequency, span.level) for span in document.enriched if span.frequency}
+    assert enriched == {"elephant": (90, SHADE_LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}
