@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from submission import cli
+from submission.errors import EXIT_CODES
 from submission.timing import gc_paused
 
 PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # environment variable with the program name in usage lines, set by run.sh
@@ -23,7 +24,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    commands = cli.Commands.of(os.environ.get(PROGRAM_VARIABLE, "python -m submission"), __doc__)
+    program = os.environ.get(PROGRAM_VARIABLE, "python -m submission")
+    commands = cli.Commands(argparse.ArgumentParser(prog=program, description=__doc__, epilog=EXIT_CODES))
     _add_rank(commands)
     _add_check(commands)
     _add_explain(commands)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from submission.data.trec_lines import ORDERS, RULE
-from submission.errors import EXIT_CODES, SubmissionError, abbreviate, escape_unprintable
+from submission.errors import SubmissionError, abbreviate, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging
 
@@ -56,11 +56,6 @@ class Commands:
     def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
         self.parser = parser
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
-
-    @classmethod
-    def of(cls, program: str, description: str, exit_codes: str = EXIT_CODES) -> Self:
-        """Create the argument parser of a program."""
-        return cls(argparse.ArgumentParser(prog=program, description=description, epilog=exit_codes))
 
     def group(self, name: str, description: str, metavar: str) -> Self:
         """Add a subcommand that itself has subcommands."""

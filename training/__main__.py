@@ -12,7 +12,7 @@ from submission import cli
 from submission.errors import EXIT_CODES
 from training.cli import evaluate, fit, fuse, prepare, study, tune
 
-TRAINING_EXIT_CODES = "7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
+TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    commands = cli.Commands.of("python -m training", __doc__, f"{EXIT_CODES}; {TRAINING_EXIT_CODES}")
+    commands = cli.Commands(argparse.ArgumentParser(prog="python -m training", description=__doc__, epilog=TRAINING_EXIT_CODES))
     for module in (prepare, fit, tune, fuse, study, evaluate):
         module.add_parsers(commands)
     return commands.parser
