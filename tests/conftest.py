@@ -55,7 +55,7 @@ from submission.text.surface_tokens import SurfaceReader
 from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
-from training.fitting.checkpoint_writer import save_network
+from training.fitting.fit import save_network
 
 # Number of examples per property test; EXAMPLES=2000 searches more thoroughly, with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")

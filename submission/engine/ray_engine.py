@@ -4,8 +4,6 @@ Ray manages resources, retries and node failures. All nodes need the same code, 
 paths, for example from one container image; only inputs and results are transferred.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle

@@ -1,11 +1,9 @@
 """Deterministic scoring of pairs in cached shards; topics and documents are tokenised once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -78,7 +76,7 @@ class TokenisedPairs:
     @classmethod
     def from_names(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
-    ) -> TokenisedPairs:
+    ) -> Self:
         """Create from the names of each pair's query and premise, and the token ids by name."""
         names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
@@ -110,21 +108,21 @@ class BatchedPairs:
         """Return the pair numbers in batch order."""
         return np.concatenate(self.batches)
 
-    def split(self, min_size: int) -> list[BatchedPairs]:
+    def split(self, min_size: int) -> list[Self]:
         """Split into shards of whole batches with at least `min_size` pairs each, except the last."""
-        shards: list[BatchedPairs] = []
+        shards: list[Self] = []
         for rows in self.batches:
             if not shards or sum(map(len, shards[-1].batches)) >= min_size:
-                shards.append(BatchedPairs(self.pairs, []))
+                shards.append(type(self)(self.pairs, []))
             shards[-1].batches.append(rows)
         return shards
 
-    def extract(self) -> BatchedPairs:
+    def extract(self) -> Self:
         """Return a copy without the premises of other shards, to be sent to another process."""
         rows, pairs = self.pair_order, self.pairs
         premises, premise_rows = np.unique(pairs.premise_rows[rows], return_inverse=True)
         shard = TokenisedPairs(pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows)
-        return BatchedPairs(shard, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
+        return type(self)(shard, np.split(np.arange(len(rows)), np.cumsum([len(batch) for batch in self.batches])[:-1]))
 
     def restore_order(self, outputs: np.ndarray) -> np.ndarray:
         """Reorder outputs (N, …) from batch order to pair order."""

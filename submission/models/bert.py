@@ -7,8 +7,6 @@ Shapes: B pairs, R chunks of all pairs, L layers (embeddings and transformer lay
 D document positions, S document positions of a chunk, T positions of an encoder input, E dimensions.
 """
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
@@ -25,6 +23,40 @@ from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
 PADDING_BLOCK = 32  # on a CPU, half-precision attention is up to twice as fast if the length is a multiple of this
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
+
+
+class DocumentChunks:
+    """A division of documents into n = ceil(length / max_size) chunks, at least one, of at most ceil(length / n) positions."""
+
+    def __init__(self, lengths: Tensor, max_size: int) -> None:
+        self.lengths = lengths
+        self.count = (-(-lengths // max_size)).clamp(min=1)  # (B,)
+        self.chunk_size = -(-lengths // self.count)  # (B,)
+        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of each pair's first chunk
+        self.pair = torch.repeat_interleave(self.count)  # (R,) pair number of each chunk
+
+    def get_positions(self) -> tuple[Tensor, Tensor]:
+        """Return the document position of each chunk position, (R, S), and the mask (R, S) of positions with tokens."""
+        column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
+        size = self.chunk_size[self.pair].unsqueeze(1)
+        chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
+        position = chunk * size + column
+        return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
+
+    def locate(self, width: int) -> tuple[Tensor, Tensor]:
+        """Return the chunk row and column, (B, D) each, of each document position; padding positions map to the last token."""
+        last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
+        position = torch.arange(width, device=self.pair.device).minimum(last)
+        size = self.chunk_size.clamp(min=1).unsqueeze(1)
+        return self.first_row.unsqueeze(1) + position // size, position % size
+
+    def average(self, rows: Tensor) -> Tensor:
+        """Return each pair's mean (B, …) of values (R, …) of its chunks, summed in a fixed order so that it is reproducible."""
+        total = rows[self.first_row]
+        for chunk in range(1, int(self.count.max())):
+            pairs = (self.count > chunk).nonzero().squeeze(1)
+            total = total.index_copy(0, pairs, total[pairs] + rows[self.first_row[pairs] + chunk])
+        return total / self.count.reshape(-1, *[1] * (rows.dim() - 1))
 
 
 class EncodedPairs:
@@ -240,40 +272,6 @@ class CLSRanker(BERTRanker):
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
-
-
-class DocumentChunks:
-    """A division of documents into n = ceil(length / max_size) chunks, at least one, of at most ceil(length / n) positions."""
-
-    def __init__(self, lengths: Tensor, max_size: int) -> None:
-        self.lengths = lengths
-        self.count = (-(-lengths // max_size)).clamp(min=1)  # (B,)
-        self.chunk_size = -(-lengths // self.count)  # (B,)
-        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of each pair's first chunk
-        self.pair = torch.repeat_interleave(self.count)  # (R,) pair number of each chunk
-
-    def get_positions(self) -> tuple[Tensor, Tensor]:
-        """Return the document position of each chunk position, (R, S), and the mask (R, S) of positions with tokens."""
-        column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
-        size = self.chunk_size[self.pair].unsqueeze(1)
-        chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
-        position = chunk * size + column
-        return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
-
-    def locate(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return the chunk row and column, (B, D) each, of each document position; padding positions map to the last token."""
-        last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
-        position = torch.arange(width, device=self.pair.device).minimum(last)
-        size = self.chunk_size.clamp(min=1).unsqueeze(1)
-        return self.first_row.unsqueeze(1) + position // size, position % size
-
-    def average(self, rows: Tensor) -> Tensor:
-        """Return each pair's mean (B, …) of values (R, …) of its chunks, summed in a fixed order so that it is reproducible."""
-        total = rows[self.first_row]
-        for chunk in range(1, int(self.count.max())):
-            pairs = (self.count > chunk).nonzero().squeeze(1)
-            total = total.index_copy(0, pairs, total[pairs] + rows[self.first_row[pairs] + chunk])
-        return total / self.count.reshape(-1, *[1] * (rows.dim() - 1))
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Cache directory: rankings, scores, indexes and documents, each in a directory named after the hash of its cache key."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import shutil
@@ -9,6 +7,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from submission.errors import OutputError
 from submission.signals import on_interrupt
@@ -33,7 +32,7 @@ class CacheDirectory:
     def __init__(self, directory: Path | None, fallback_dir: Path) -> None:
         self._requested, self._fallback_dir = directory, fallback_dir
 
-    def __enter__(self) -> CacheDirectory:
+    def __enter__(self) -> Self:
         """Create and lock the directory; raise OutputError if another process uses it."""
         with ExitStack() as stack:
             self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))

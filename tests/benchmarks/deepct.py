@@ -23,7 +23,7 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.text.passages import PassageReader
 from tests.benchmarks.benchmark import Benchmark, Result, run_process
 from tests.benchmarks.synthetic_inputs import sample_premises
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 ARGUMENTS = 200  # maximum number of documents
 SHARDS = 2, 12  # numbers of shards in the two measured processes

@@ -17,7 +17,7 @@ from submission.retrieval.dense import DenseIndex, encode_texts
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.benchmarks.benchmark import Benchmark, Result
 from tests.benchmarks.synthetic_inputs import sample_premises
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 TEXTS = 512  # maximum number of premises
 VECTORS, TOPICS = 322_000, 50

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -96,7 +95,7 @@ def build_benchmark(name: str, steps: int) -> Benchmark:
     )
 
 
-def _build_network(recipe: Recipe) -> TrainableNetwork[Any, Any]:
+def _build_network(recipe: Recipe) -> TrainableNetwork:
     with tempfile.TemporaryDirectory() as folder:
         _write_vectors(Path(folder))
         return build_network(recipe, Path(folder), Path(folder))

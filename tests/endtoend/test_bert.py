@@ -20,7 +20,7 @@ from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 pytestmark = pytest.mark.usefixtures("block_network")
 

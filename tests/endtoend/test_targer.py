@@ -25,7 +25,7 @@ from tests.conftest import count_colours, write_targer
 from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
-from training.fitting.checkpoint_writer import save_network
+from training.fitting.fit import save_network
 from training.fitting.initialisation import build_network
 from training.fitting.language_model import LanguageModelCheckpoint
 from training.studies.document_lengths import COLUMNS

@@ -11,7 +11,7 @@ from torch import Tensor
 from submission.models.enrichers.targer import TARGER
 from submission.text.surface_tokens import encode_characters
 from tests.golden.test_word_networks import DATA, load
-from training.fitting.crf_loss import compute_crf_loss, compute_log_partition, score_tags
+from training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 
 CELLS = {"targer": "lstm", "targer_gru": "gru"}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}  # the reference computed in float32

@@ -88,7 +88,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "training/studies/argument_quality": {
         "submission", "submission/inference", "submission/models", "submission/retrieval", "submission/storage",
-        "submission/text", "training", "training/data", "training/evaluation", "training/fitting", "training/tasks",
+        "training", "training/data", "training/evaluation", "training/fitting", "training/tasks",
         "training/tuning",
     },
     "training's commands": {

@@ -3,21 +3,36 @@
 import json
 import logging
 import platform
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import safetensors.torch
 import torch
 
+from submission import __version__
 from submission.errors import CheckpointError, OutputError, UsageError
+from submission.inference.checkpoint_io import PROBE_FILE, WEIGHTS_FILE, NetworkCheckpoint, NetworkT, TokeniserT
+from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
 from submission.progress import track
 from submission.storage.atomic_files import create_directory, recover_directory
-from submission.storage.checkpoint_directory import METRICS, PROVENANCE, encode_json, read_json, verify_files
+from submission.storage.checkpoint_directory import (
+    CARD,
+    CONFIG,
+    METRICS,
+    PROVENANCE,
+    encode_json,
+    read_json,
+    verify_files,
+    write_with_provenance,
+)
+from submission.text.tokenisers import Tokeniser
 from training.cards import render_card
 from training.data.work_directory import json_hash
-from training.fitting.checkpoint_writer import save_network
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
@@ -87,7 +102,7 @@ class _Run:
     """A training run: a network, its task, and the checkpoint to write."""
 
     recipe: Recipe
-    trainee: TrainableNetwork[Any, Any]
+    trainee: TrainableNetwork
     task: Task[Any]
     provenance: dict[str, Any]
     checkpoint_dir: Path
@@ -121,7 +136,8 @@ class _Run:
         """Validate the selected network and write the final checkpoint, with baselines and log rows in its metrics."""
         curve, task = self.recipe.task.curve, self.task
         metrics = task.validate_final(network, step)
-        sizes = {curve.validation_unit: task.validation_size, curve.epoch_key: epoch}
+        epoch_key = "last epoch" if curve.keep_last else "best epoch"
+        sizes = {curve.validation_unit: task.validation_size, epoch_key: epoch}
         self.write(self.checkpoint_dir, network, {"validation": metrics, **sizes, **baselines, "log": log_rows})
         comparison = "".join(f"; baseline {name}: {_format_metrics(values)}" for name, values in baselines.items())
         items = f"{task.validation_size} {curve.validation_unit}"
@@ -160,6 +176,49 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
     if is_main_process:
         best = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)  # with rounded weights
         run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
+
+
+@torch.no_grad()
+def save_network(
+    directory: Path,
+    checkpoint_class: type[NetworkCheckpoint[NetworkT, TokeniserT]],
+    network: NetworkT,
+    tokeniser: TokeniserT,
+    metrics: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    card: str,
+    pretrained: PretrainedEncoder | None = None,
+) -> None:
+    """Save a checkpoint directory atomically, replacing an existing one.
+
+    Also rounds the network's weights to the stored precision, so that its output equals the loaded checkpoint's. For
+    a pretrained encoder with frozen layers, only its name, hash and trained layers are stored.
+
+    Raises:
+        OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
+    """
+    network.set_encoder_precision(None)  # the probe is always computed in full precision
+    half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
+    state = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
+    stored = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in state.items()}
+    network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
+    config = {"version": __version__, checkpoint_class.name_key: network.get_name(), "config": asdict(network.config)}
+    if isinstance(tokeniser, Tokeniser):
+        config |= tokeniser.to_config()
+    if pretrained:
+        config["pretrained"] = {"name": pretrained.name, "sha256": pretrained.sha256}
+    device = next(network.parameters()).device
+    probe = checkpoint_class.run_probe(network.cpu().eval(), tokeniser)
+    network.to(device)
+    contents = {
+        CONFIG: encode_json(config),
+        WEIGHTS_FILE: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
+        tokeniser.file: tokeniser.to_bytes(),
+        PROBE_FILE: encode_json(msgspec.to_builtins(probe)),
+        METRICS: encode_json(metrics),
+        CARD: card.encode(),
+    }
+    write_with_provenance(directory, contents, provenance)
 
 
 def _format_metrics(values: dict[str, float]) -> str:

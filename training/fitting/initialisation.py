@@ -1,32 +1,37 @@
 """Build a recipe's network, initialised from word vectors or a pretrained encoder."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from submission.errors import UsageError
+from submission.errors import CheckpointError, UsageError
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.pretrained import PretrainedEncoder
+from submission.inference.pretrained import CONFIG_FILE, TOKENISER_FILE, WEIGHTS_FILE, PretrainedEncoder
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.bert import BERTNetwork, BERTRanker
 from submission.models.enricher import Enricher
 from submission.models.network import Network
 from submission.models.ranker import LatentRanker, Ranker
 from submission.storage.atomic_files import sha256_file
-from submission.text.tokenisers import Tokeniser, WordPieceTokeniser, WordTokeniser
+from submission.text.tokenisers import WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data import word_vectors
 from training.data.work_directory import read_prepared_manifest
 from training.fitting.cluster_initialisation import initialise_from_clusters
-from training.fitting.encoders import load_pooler_weights, read_encoder_config
 from training.fitting.recipe import Recipe, TaskSpec
 from training.fitting.task import TrainableNetwork
 
+BERT_FIELDS = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+    "max_position_embeddings", "type_vocab_size", "layer_norm_eps", "hidden_dropout_prob", "attention_probs_dropout_prob",
+)  # fmt: skip
 
-def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+
+def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
     """Build and initialise a network with the recipe's seed.
 
     Args:
@@ -46,7 +51,7 @@ def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> T
 class TextNetworkSpec(TaskSpec, frozen=True):
     """Base class for specs of tasks whose networks start from a pretrained encoder or from vectors of normalised words."""
 
-    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a BERT network from a pretrained encoder, or any other network from word vectors."""
         if issubclass(recipe.network_class, BERTNetwork):
             return _bert_network(recipe, checkpoints_dir)
@@ -63,7 +68,7 @@ def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
         raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); correct these values") from None
 
 
-def _word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork[Ranker, Tokeniser]:
+def _word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
     vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
     ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
@@ -109,7 +114,7 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
             module.sparse = True  # a batch updates few rows; see LazyAdam
 
 
-def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork:
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
@@ -131,3 +136,31 @@ def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork[Any
     assert isinstance(network, Ranker)
     tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
     return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, source)
+
+
+def read_encoder_config(encoder: PretrainedEncoder, frozen: int = -1) -> dict[str, Any]:
+    """Return the fields of `EncoderConfig` that the encoder determines, and the number of frozen layers.
+
+    Raises:
+        CheckpointError: If the encoder is not a BERT model.
+    """
+    values = json.loads((encoder.folder / CONFIG_FILE).read_text(encoding="utf-8"))
+    if values.get("model_type") != "bert":
+        raise CheckpointError(f"{encoder.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
+    vocabulary = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"]["vocab"]
+    bert = {name: values[name] for name in BERT_FIELDS if name in values}
+    return {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
+
+
+def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
+    """Load the pooler's weights under a network's tensor names.
+
+    Raises:
+        CheckpointError: If the encoder has no pooler.
+    """
+    weights = encoder.load_weights()
+    try:
+        return {f"pooler.{name}": weights[f"pooler.dense.{name}"] for name in ("weight", "bias")}
+    except KeyError as error:
+        message = f"{encoder.folder / WEIGHTS_FILE}: no tensor {error.args[0]}; choose an encoder with a pooler"
+        raise CheckpointError(message) from None

@@ -75,13 +75,6 @@ class LanguageModel(TARGER):
         return scores
 
 
-class _Config(msgspec.Struct, forbid_unknown_fields=True):
-    """Contents of config.json, without its version."""
-
-    model: str
-    config: dict[str, Any]
-
-
 class _ProbeRow(msgspec.Struct):
     """A probe text, and the mean log-likelihoods of its passages per direction."""
 
@@ -107,7 +100,7 @@ class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
 
     @classmethod
     def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceReader]:
-        model = build_from_config(LanguageModel, msgspec.convert(config, _Config).config)
+        model = build_from_config(LanguageModel, config["config"])
         return model, SurfaceReader.load(directory, model.config)
 
     @staticmethod

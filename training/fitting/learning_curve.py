@@ -19,11 +19,6 @@ class LearningCurve:
     validation_unit: str  # unit of the validation items, plural
     keep_last: bool = False  # select the last network, not the best
 
-    @property
-    def epoch_key(self) -> str:
-        """Key of the selected network's epoch in metrics.json."""
-        return "last epoch" if self.keep_last else "best epoch"
-
     def select(self, rows: list[dict[str, float]]) -> dict[str, float]:
         """Return the log row of the selected network: the best (the first if several tie) or the last."""
         return rows[-1] if self.keep_last else max(rows, key=lambda row: row[self.selection_metric])

@@ -127,13 +127,11 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Return the name of the checkpoint to initialise from, or an empty string."""
         return recipe.encoder.init_from
 
-    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build and initialise the network; see `initialisation.build_network`."""
         raise NotImplementedError
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> Task[Any]:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the examples from a working directory; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 

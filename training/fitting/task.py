@@ -1,7 +1,5 @@
 """Training tasks (examples, loss and validation) and the networks that they train."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
@@ -11,7 +9,7 @@ import torch
 from torch import Tensor
 
 from submission.errors import TrainingError, UsageError
-from submission.inference.checkpoint_io import NetworkCheckpoint, TokeniserT
+from submission.inference.checkpoint_io import NetworkCheckpoint
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network
 
@@ -58,38 +56,6 @@ def dead_network_error(step: int) -> TrainingError:
     )
 
 
-@dataclass(frozen=True)
-class TrainableNetwork(Generic[NetworkT, TokeniserT]):
-    """A network to train, and the tokeniser that converts texts to its input."""
-
-    checkpoint_class: type[NetworkCheckpoint[NetworkT, TokeniserT]]
-    network: NetworkT
-    tokeniser: TokeniserT
-    pretrained: PretrainedEncoder | None  # BERT networks only
-    provenance: dict[str, Any]  # provenance of the vectors or the encoder
-
-    def has_trainable_parameters(self, epochs: int) -> bool:
-        """Return whether any parameter is trainable; raise UsageError if the number of epochs contradicts it."""
-        is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
-        if is_trainable and not epochs:
-            raise UsageError(
-                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
-            )
-        if epochs and not is_trainable:
-            raise UsageError(f"training.epochs is {epochs} but all parameters are frozen; set it to 0")
-        return is_trainable
-
-    def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
-        """Create the optimiser, with a separate learning rate for the pretrained encoder."""
-        trainable_parameters = {
-            name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
-        }
-        encoder = [parameter for name, parameter in trainable_parameters.items() if name.startswith("encoder.")]
-        head = [parameter for name, parameter in trainable_parameters.items() if not name.startswith("encoder.")]
-        groups = [(head, learning_rate), (encoder, encoder_learning_rate)]
-        return LazyAdam([{"params": parameters, "lr": rate, "initial_lr": rate} for parameters, rate in groups if parameters])
-
-
 class LazyAdam(torch.optim.Adam):
     """Adam that updates only the rows with a gradient if gradients are sparse (`nn.Embedding(sparse=True)`).
 
@@ -124,3 +90,35 @@ class LazyAdam(torch.optim.Adam):
             moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
         mean, square = moments
         parameter.index_add_(0, rows, mean.div_(square.sqrt_().add_(param_group["eps"])), alpha=-param_group["lr"])
+
+
+@dataclass(frozen=True)
+class TrainableNetwork:
+    """A network to train, and the tokeniser that converts texts to its input."""
+
+    checkpoint_class: type[NetworkCheckpoint[Any, Any]]
+    network: Any
+    tokeniser: Any
+    pretrained: PretrainedEncoder | None  # BERT networks only
+    provenance: dict[str, Any]  # provenance of the vectors or the encoder
+
+    def has_trainable_parameters(self, epochs: int) -> bool:
+        """Return whether any parameter is trainable; raise UsageError if the number of epochs contradicts it."""
+        is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
+        if is_trainable and not epochs:
+            raise UsageError(
+                "training.epochs is 0 but the network has trainable parameters; set it to 1 or more, or freeze all layers"
+            )
+        if epochs and not is_trainable:
+            raise UsageError(f"training.epochs is {epochs} but all parameters are frozen; set it to 0")
+        return is_trainable
+
+    def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
+        """Create the optimiser, with a separate learning rate for the pretrained encoder."""
+        trainable_parameters = {
+            name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
+        }
+        encoder = [parameter for name, parameter in trainable_parameters.items() if name.startswith("encoder.")]
+        head = [parameter for name, parameter in trainable_parameters.items() if not name.startswith("encoder.")]
+        groups = [(head, learning_rate), (encoder, encoder_learning_rate)]
+        return LazyAdam([{"params": parameters, "lr": rate, "initial_lr": rate} for parameters, rate in groups if parameters])

@@ -16,7 +16,7 @@ from submission.models.padding import PaddedTexts
 from submission.models.ranker import LatentRanker, Ranker
 from training.data.pair_tables import ValidationQueries
 from training.data.split import CUTOFF, POSITIVES
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, candidates)
 

@@ -20,7 +20,7 @@ from submission.text.tokenisers import WordPieceTokeniser
 from training.data.split import TRAIN, VALIDATION
 from training.data.work_directory import json_hash, read_prepared_manifest
 from training.experiment import Experiment, run_experiment
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 from training.fitting.recipe import Recipe
 from training.sbert import networks
 from training.sbert.networks import Loss, Network, TrainingConfig

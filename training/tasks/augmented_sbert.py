@@ -1,7 +1,7 @@
 """Load and validate an Augmented SBERT student, which training/sbert trains."""
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -26,9 +26,7 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     teacher_encoder: str = ""  # encoder name or folder; empty: the student's
     train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> PairwiseTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> PairwiseTask:
         """Load the pairs, of which only the validation queries are used."""
         return PairwiseTask.load(recipe, trainee, work_dir, device)
 

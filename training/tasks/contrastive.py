@@ -5,7 +5,7 @@ retrieval over all premises selects the checkpoint.
 """
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
@@ -39,9 +39,7 @@ class ContrastiveSpec(TextNetworkSpec, frozen=True):
     weak_label_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the query-likelihood labels in the loss
     mu: PositiveFloat = 200.0  # Dirichlet prior of the language model
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> PairwiseTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> PairwiseTask:
         """Load training pairs and validation queries."""
         return ContrastiveTask.load(recipe, trainee, work_dir, device)
 

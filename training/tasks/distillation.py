@@ -26,9 +26,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> ListwiseTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> ListwiseTask:
         """Load the teacher's scores and split the titles."""
         table, manifest = load_table(work_dir)
         titles = table["topic"].unique()

@@ -50,7 +50,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         """Return the language model's class."""
         return LanguageModel
 
-    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a language model whose output vectors start as the word vectors."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
@@ -60,9 +60,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         weights["output_embedding.weight"].copy_(weights["embedding.weight"])
         return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> Task[Any]:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the premises and split them into passages."""
         manifest, table = read_prepared_manifest(work_dir), VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]

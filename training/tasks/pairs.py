@@ -1,7 +1,5 @@
 """Train on pairs of positive and negative premises with a pairwise hinge loss; MAP@20 selects the checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +12,6 @@ from submission.errors import InputError, UsageError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.ranker import LatentRanker, Ranker, SiameseRanker
 from submission.storage.artifact_store import MANIFEST, read_manifest
-from submission.text.tokenisers import Tokeniser
 from training.cards import ARGS_ME_CREDIT
 from training.data.pair_tables import TrainingPairs, ValidationQueries, load_training_pairs, load_validation_queries
 from training.data.pairs import reproduce_pairs
@@ -57,9 +54,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
         if recipe.ranker is None or recipe.ranker in LISTWISE_ONLY:
             raise ValueError(f"{recipe.ranker or recipe.enricher} cannot be trained on pairs; add its task table")
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> PairwiseTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load training pairs and validation queries."""
         return PairwiseTask.load(recipe, trainee, work_dir, device, self.hard_negatives)
 
@@ -98,7 +93,7 @@ class PairwiseTask(Task[Ranker]):
     def load(
         cls,
         recipe: Recipe,
-        trainee: TrainableNetwork[Ranker, Tokeniser],
+        trainee: TrainableNetwork,
         work_dir: Path,
         device: torch.device,
         hard_negatives: HardNegatives | None = None,

@@ -1,7 +1,5 @@
 """Train rankers listwise on argument quality; Spearman's correlation on held-out debates selects the checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -19,7 +17,7 @@ from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, RankScope, build_ranked_lists
 from training.fitting.listwise_losses import LOSSES, LossName
 from training.fitting.recipe import Recipe
-from training.fitting.task import TrainableNetwork
+from training.fitting.task import Task, TrainableNetwork
 
 HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 
@@ -39,9 +37,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> QualityTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the tables and split them by debate."""
         tables = [load_table(work_dir, name) for name in self.datasets]
         masks = [mask_held_out_debates(table, recipe.seed) for table in tables]

@@ -1,12 +1,13 @@
-"""Train a sequence tagger; the last network is kept and evaluated on held-out documents."""
+"""Train a sequence tagger; the last network is kept and evaluated on held-out documents.
 
-from __future__ import annotations
+Shapes: B passages, L tokens, S states of the CRF. A passage has at least one token; masked positions contribute nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from submission.errors import UsageError
 from submission.inference.device import batch_by_tokens
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
+from submission.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
 from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
@@ -23,7 +25,6 @@ from training.data.datasets.argument_components import SOURCES, TaggedDocument, 
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
 from training.data.word_vectors import VectorMethod
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
-from training.fitting.crf_loss import compute_crf_loss, forbid_unseen_transitions
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from training.fitting.learning_curve import LearningCurve
@@ -57,7 +58,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         """Return the name of the language model to initialise from, or an empty string."""
         return self.init_from
 
-    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork[Any, Any]:
+    def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a tagger, initialised from the language model; raise UsageError if vocabularies or sizes differ."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
@@ -79,9 +80,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             source["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
         return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> TaggingTask:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the documents and split them."""
         splits = [split_documents(load_documents(work_dir, name), recipe.seed) for name in self.datasets]
         task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
@@ -109,7 +108,7 @@ class TaggedPassages:
     tags: list[list[str]]
 
     @classmethod
-    def from_documents(cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceReader) -> TaggedPassages:
+    def from_documents(cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceReader) -> Self:
         """Split documents into passages; a component that is split between passages starts with B- in each."""
         passages, tags = [], []
         for document in documents:
@@ -172,3 +171,36 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
         annotations = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
         annotations_by_row = dict(zip(np.concatenate(batches).tolist(), annotations, strict=True))
     return [[word.label for word in annotations_by_row[row]] for row in range(len(passages))]
+
+
+@torch.no_grad()
+def forbid_unseen_transitions(crf: CRF, tags: Tensor) -> None:
+    """Forbid transitions that do not occur in the right-padded tag sequences (B, L)."""
+    is_allowed = torch.zeros_like(crf.transitions, dtype=torch.bool)
+    is_allowed[tags, _get_previous_tags(crf, tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = True
+    crf.transitions[~is_allowed] = FORBIDDEN_SCORE
+
+
+def compute_crf_loss(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+    """Compute the mean negative log-likelihood, log Z - score, of tags (B, L) given emissions (B, L, S)."""
+    return (compute_log_partition(crf, emissions, mask) - score_tags(crf, emissions, tags, mask)).mean()
+
+
+def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+    """Compute the scores (B,) of tag sequences (B, L)."""
+    emitted = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
+    return ((emitted + crf.transitions[tags, _get_previous_tags(crf, tags)]) * mask).sum(1)
+
+
+def compute_log_partition(crf: CRF, emissions: Tensor, mask: Tensor) -> Tensor:
+    """Compute log Z (B,) with the forward algorithm."""
+    total = emissions[:, 0] + crf.transitions[:, crf.start]  # (B, S), log-sum over the paths that end in each state
+    for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
+        extended = emission + torch.logsumexp(total[:, None] + crf.transitions, dim=2)
+        total = torch.where(active[:, None], extended, total)
+    return torch.logsumexp(total, dim=1)
+
+
+def _get_previous_tags(crf: CRF, tags: Tensor) -> Tensor:
+    """Return the previous tag of each token, (B, L); the start state for the first."""
+    return torch.cat([torch.full_like(tags[:, :1], crf.start), tags[:, :-1]], dim=1)

@@ -1,12 +1,10 @@
 """Train DeepCT to predict term weights, with a squared-error loss; R² on held-out discussions selects the checkpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -49,9 +47,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 
-    def build_task(
-        self, recipe: Recipe, trainee: TrainableNetwork[Any, Any], work_dir: Path, device: torch.device
-    ) -> Task[Any]:
+    def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the passages and split them by discussion."""
         manifest, roles = read_passages_manifest(work_dir, self.documents), _assign_passages(work_dir, self, recipe.seed)
         training: list[tuple[np.ndarray, np.ndarray]] = []
@@ -95,7 +91,7 @@ class TrainingPassages:
     targets: Tensor
 
     @classmethod
-    def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> TrainingPassages:
+    def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:
         """Build padded training passages from pairs of ids and targets (-1, 0 or 1)."""
         word_pieces = PaddedTexts.from_ids([ids for ids, _ in examples])
         labels = PaddedTexts.from_ids([targets.astype(int) + 1 for _, targets in examples])  # padded with 0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from submission.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
-from training.fitting.crf_loss import compute_crf_loss, compute_log_partition, forbid_unseen_transitions, score_tags
+from training.tasks.tagging import compute_crf_loss, compute_log_partition, forbid_unseen_transitions, score_tags
 
 TAGS = 4
 LENGTHS = (5, 1, 3)

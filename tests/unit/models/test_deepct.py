@@ -20,8 +20,8 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.text.passages import PassageReader
 from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, update_hash, write_deepct
-from training.fitting.checkpoint_writer import save_network
-from training.fitting.encoders import read_encoder_config
+from training.fitting.fit import save_network
+from training.fitting.initialisation import read_encoder_config
 
 CPU = torch.device("cpu")
 TEXTS = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]

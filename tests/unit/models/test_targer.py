@@ -14,8 +14,8 @@ from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER, join_adjacent
 from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.fitting.checkpoint_writer import save_network
-from training.fitting.crf_loss import compute_crf_loss
+from training.fitting.fit import save_network
+from training.tasks.tagging import compute_crf_loss
 
 TAGS = ("O", "B-P", "I-P")
 LENGTHS = (6, 2, 1, 4)

@@ -27,7 +27,7 @@ from submission.retrieval.dense import (
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_text_lookup, build_tiny_tokenizer, read_files
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 CPU = torch.device("cpu")
 NAMES = [f"d{i:03}" for i in range(150)]

@@ -17,7 +17,7 @@ from submission.text.passages import PassageReader
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 from tests.conftest import write_tiny_ranker
-from training.fitting.checkpoint_writer import save_network
+from training.fitting.fit import save_network
 
 VARIANTS = {  # variant → normal form
     "cafe\u0301": "café",

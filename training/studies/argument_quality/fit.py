@@ -8,9 +8,7 @@ import torch
 
 from submission.inference.pair_scoring import score_pairs
 from submission.models.bert import BERTNetwork, ClsOnlyLayer
-from submission.models.ranker import Ranker
 from submission.paths import CHECKPOINT_DIR
-from submission.text.tokenisers import Tokeniser
 from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import encode_pairs
@@ -25,9 +23,7 @@ from training.tasks.quality import QualitySpec, QualityTask
 _FROZEN_LAYERS: dict[tuple[EncoderSettings, str], FrozenLayerCache] = {}
 
 
-def train_network(
-    recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device
-) -> TrainableNetwork[Ranker, Tokeniser]:
+def train_network(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device: torch.device) -> TrainableNetwork:
     """Train a network and return it with the weights of the highest Spearman correlation on the dev topics.
 
     Args:
@@ -51,13 +47,13 @@ def train_network(
     return trainee
 
 
-def score_arguments(trainee: TrainableNetwork[Ranker, Tokeniser], table: pd.DataFrame, device: torch.device) -> np.ndarray:
+def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: torch.device) -> np.ndarray:
     """Return the scores (rows,) float32 of a table's arguments for their topics."""
     with evaluation_mode(trainee.network):
         return score_pairs(trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device)
 
 
-def _share_frozen_layers(trainee: TrainableNetwork[Ranker, Tokeniser], recipe: Recipe, device: torch.device) -> None:
+def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torch.device) -> None:
     """Compute the activations of frozen BERT blocks once for all folds, losses and seeds, and only [CLS] in the last block.
 
     Results change only by the random draws of dropout.

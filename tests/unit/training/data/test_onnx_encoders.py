@@ -21,7 +21,7 @@ from tests.conftest import SAMPLE
 from training.__main__ import main
 from training.data import onnx_encoders
 from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 
 PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
 CLASSES: dict[str, Any] = {PAIRS: BertForSequenceClassification, TEXTS: BertModel}

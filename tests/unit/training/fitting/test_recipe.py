@@ -12,7 +12,7 @@ from submission.models.bert import BERTNetwork
 from submission.models.rankers import list_rankers
 from training.data.datasets.argument_components import tag_set
 from training.data.quality import CREDITS
-from training.fitting.encoders import read_encoder_config
+from training.fitting.initialisation import read_encoder_config
 from training.fitting.recipe import Recipe, TrainingSettings
 from training.fitting.training_loop import Schedule
 from training.paths import RECIPES

@@ -12,7 +12,7 @@ from torch.nn import functional
 from submission.errors import CheckpointError, InputError, TrainingError
 from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.fitting.checkpoint_writer import save_network
+from training.fitting.fit import save_network
 from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 

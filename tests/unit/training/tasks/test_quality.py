@@ -19,9 +19,8 @@ from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.data.quality import COLUMNS
-from training.fitting.encoders import load_pooler_weights, read_encoder_config
 from training.fitting.frozen_layer_cache import FrozenLayerCache
-from training.fitting.initialisation import build_network
+from training.fitting.initialisation import build_network, load_pooler_weights, read_encoder_config
 from training.fitting.listwise import build_ranked_lists
 from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings

@@ -15,8 +15,7 @@ from submission.text.vocabulary import Vocabulary
 from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
-from training.fitting.crf_loss import compute_crf_loss
-from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
+from training.tasks.tagging import TaggedPassages, TaggingTask, compute_crf_loss, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
