@@ -1,18 +1,58 @@
+"""Tests of corpora and queries from Python, and of the index of a corpus."""
+
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from submission.data.dataset import Dataset
 from submission.errors import InputError, SubmissionError, UsageError
 from submission.search import load_system
-from submission.search.inputs import build_corpus, build_topics
-from tests.conftest import PREMISE
+from submission.search.corpus import Corpus
+from submission.search.inputs import MAX_CHARACTERS, build_corpus, build_topics, clean_query
+from tests.conftest import PREMISE, SAMPLE
 
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
+
+
+@pytest.fixture
+def tirex(tmp_path: Path) -> Path:
+    """Create a TIREx data set with a ranking to re-rank."""
+    row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
+    (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
+    return tmp_path
+
+
+def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
+    for directory in (SAMPLE, tirex):
+        corpus, dataset = Corpus.from_directory(directory), Dataset(directory)
+        assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
+        pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
+    assert (corpus.supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
+    assert corpus.topics.empty
+
+
+def test_corpus_needs_no_topics(tmp_path: Path) -> None:
+    shutil.copy(SAMPLE / "idebate.json", tmp_path)
+    assert len(Corpus.from_directory(tmp_path).documents) == 80
+    (tmp_path / "idebate.json").write_text("{")
+    with pytest.raises(InputError, match=r"idebate\.json.*malformed JSON"):
+        _ = Corpus.from_directory(tmp_path).documents
+
+
+def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
+    corpus = Corpus.from_directory(SAMPLE)
+    inputs = [corpus.with_queries(build_topics(query)) for query in ("zoos", "zoo s", "golf")]
+    assert len({dataset.fingerprint for dataset in inputs}) == 3
+    assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
 
 
 def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
@@ -23,16 +63,11 @@ def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
 
 
 def test_frames_may_have_other_columns_and_indexes() -> None:
-    frame = pd.DataFrame({"x": [1, 2], "premise": TEXTS[:2], "docno": ["b", "a"], "conclusion": ["c", "d"]}, index=[7, 9])
-    assert build_corpus(frame).documents.to_dict("list") == {
-        "docno": ["b", "a"],
-        "conclusion": ["c", "d"],
-        "premise": TEXTS[:2],
-    }
-    assert build_topics(pd.DataFrame({"query": ["a"], "qid": ["9"], "y": [0]})).to_dict("list") == {
-        "qid": ["9"],
-        "query": ["a"],
-    }
+    columns = {"docno": ["b", "a"], "conclusion": ["c", "d"], "premise": TEXTS[:2]}
+    frame = pd.DataFrame({"x": [1, 2], **dict(reversed(columns.items()))}, index=[7, 9])
+    assert build_corpus(frame).documents.to_dict("list") == columns
+    topics = build_topics(pd.DataFrame({"query": ["a"], "qid": ["9"], "y": [0]}))
+    assert topics.to_dict("list") == {"qid": ["9"], "query": ["a"]}
 
 
 def test_corpus_fingerprint_covers_all_texts() -> None:
@@ -55,6 +90,7 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
         (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
         (Path("/nonexistent"), "/nonexistent: input directory not found"),
     ],
+    ids=str,
 )
 def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     with pytest.raises(SubmissionError, match=re.escape(message)):
@@ -62,16 +98,42 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("queries", "error", "message"),
+    ("queries", "message"),
     [
-        ("", UsageError, "empty query; enter at least one word"),
-        (["a", 7], InputError, "queries: query of 2 is 7; expected a string"),
-        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), InputError, "queries: missing column query; expected qid, query"),
+        ("", "empty query; enter at least one word"),
+        (" \n\0\x7f ", "empty query; enter at least one word"),
+        ("zoo " * MAX_CHARACTERS, f"query has {4 * MAX_CHARACTERS - 1} characters ('zoo zoo zoo"),
+        (["a", 7], "queries: query of 2 is 7; expected a string"),
+        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
     ],
+    ids=lambda value: str(value)[:20],
 )
-def test_invalid_queries_raise(queries: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=re.escape(message)):
+def test_invalid_queries_raise(queries: Any, message: str) -> None:
+    with pytest.raises(SubmissionError, match=re.escape(message)):
         build_topics(queries)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
+        ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
+        ("zoo\udcffs", "zoo\ufffds"),
+        ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # unchanged
+        ("\u0647\u0644 \u064a\u062c\u0628\u061f", "\u0647\u0644 \u064a\u062c\u0628\u061f"),
+        ("z" * MAX_CHARACTERS, "z" * MAX_CHARACTERS),
+    ],
+    ids=lambda text: ascii(text)[:20],
+)
+def test_whitespace_and_control_characters_are_replaced(text: str, expected: str) -> None:
+    assert clean_query(text) == expected
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
+def test_clean_queries_equal_titles_of_topics(text: str) -> None:
+    title = " ".join(text.split())  # as topics are read
+    if title:
+        assert clean_query(text) == title
 
 
 def test_search_texts() -> None:
@@ -90,21 +152,19 @@ def test_no_queries_give_no_hits_and_load_no_checkpoint(tmp_path: Path) -> None:
 
 def test_index_stays_open_until_it_is_closed(tmp_path: Path) -> None:
     index = load_system("bm25_arguments").index(TEXTS, tmp_path / "work")
-    first = index.search("zoos", depth=1)
-    assert first["docno"].tolist() == ["1"]
+    hits = index.search("zoos", depth=1)
+    assert hits["docno"].tolist() == ["1"]
     with pytest.raises(UsageError, match="invalid depth 0; expected an integer from 1 to 1000"):
         index.search("zoos", depth=0)
     with pytest.raises(SubmissionError, match="in use by another process"):
         load_system("dirichlet").index(TEXTS, tmp_path / "work")
     index.close()
     with load_system("bm25_arguments").index(TEXTS, tmp_path / "work") as reopened:
-        pd.testing.assert_frame_equal(reopened.search("zoos", depth=1), first)
+        pd.testing.assert_frame_equal(reopened.search("zoos", depth=1), hits)
 
 
-def test_only_short_premises_and_unknown_systems_raise() -> None:
+def test_only_short_premises_raise() -> None:
     with pytest.raises(
         InputError, match="no usable argument among 1; expected a conclusion and a premise of at least 15 words"
     ):
         load_system("dirichlet").search(["too short"], "zoos")
-    with pytest.raises(UsageError, match="unknown system 'dirichle'; did you mean 'dirichlet'"):
-        load_system("dirichle")

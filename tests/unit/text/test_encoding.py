@@ -11,14 +11,11 @@ from submission.text.vocabulary import Vocabulary
 VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
 
 
-def test_vocabulary_ids() -> None:
-    assert VOCABULARY.lookup(["zoos", "never", "é"]) == [2, 1, 5]
-    assert len(VOCABULARY) == 6
-
-
-def test_vocabulary_round_trip(tmp_path: Path) -> None:
+def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
-    assert Vocabulary.load(tmp_path / "v").terms == VOCABULARY.terms
+    for vocabulary in (VOCABULARY, Vocabulary.load(tmp_path / "v")):
+        assert vocabulary.lookup(["zoos", "never", "é"]) == [2, 1, 5]
+        assert len(vocabulary) == 6
 
 
 @pytest.mark.parametrize("terms", [["a", "a"], ["a b"], [""]])
@@ -33,7 +30,7 @@ def test_texts_are_truncated_to_max_lengths() -> None:
     assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]
 
 
-def test_pad() -> None:
+def test_padding_is_masked() -> None:
     ids, mask = pad([[5, 1], [], [7, 8, 9]])
     assert ids.tolist() == [[5, 1, 0], [0, 0, 0], [7, 8, 9]]
     assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from nltk.tokenize import line_tokenize
 
 from submission.paths import STOP_WORDS_FILE
 from submission.text.normalisation import (
     load_stop_words,
     normalise,
     remove_urls,
+    sanitise,
     tokenise_prefix,
     tokenise_premise,
     tokenise_query,
@@ -38,14 +38,6 @@ def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
 
 
-def test_stop_words_are_those_of_2020() -> None:
-    data = STOP_WORDS_FILE.read_bytes()
-    assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
-    assert len(data.split()) == 179
-    assert {"any", "dont", "wouldnt", "i"} <= load_stop_words()
-    assert "don't" not in load_stop_words()
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -56,7 +48,8 @@ def test_stop_words_are_those_of_2020() -> None:
         ("no no no, really really", "no <comma> really"),
         ("12" * 30, "<number>"),
         ("women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
-        ("'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen-minus> five <euro_sign>".replace("-", "_")),  # noqa: RUF001
+        ("'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
+        ("Free women's memorials on 9/11.", "free womens memorials on nine <solidus> eleven <full_stop>"),
         ("", ""),
     ],
 )
@@ -64,15 +57,36 @@ def test_tokenise_premise(text: str, expected: str) -> None:
     assert " ".join(tokenise_premise(text)) == expected
 
 
-def test_query_and_premise_tokens_match() -> None:
+def test_tokenise_query_like_premises() -> None:
     assert tokenise_query("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
-    assert set(tokenise_query("Should women's 9/11 memorials be free?")) <= set(
-        tokenise_premise("Free women's memorials on 9/11.")
-    )
 
 
 def test_remove_urls_keeps_other_text() -> None:
     assert remove_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zoos and cages", "zoos and cages"),
+        ("a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
+        ("a\nb\tc\u2028d", "a b c d"),
+        ("\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
+        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+        ("cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"),
+        ("\ud800", "\ufffd"),
+    ],
+)
+def test_sanitise_replaces_invisible_characters(text: str, expected: str) -> None:
+    assert sanitise(text) == expected
+
+
+def test_stop_words_are_those_of_2020() -> None:
+    data = STOP_WORDS_FILE.read_bytes()
+    assert hashlib.sha256(data).hexdigest() == "649e2341238138974f7fc014ba2c3655dc334605136791a9d1918a41fca86143"
+    words = data.decode().split()
+    assert len(words) == 179
+    assert load_stop_words() == {word.replace("'", "") for word in words}
 
 
 def test_stop_words_from_group_writable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,11 +96,6 @@ def test_stop_words_from_group_writable_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("submission.text.normalisation.STOP_WORDS_FILE", copy)
     load_stop_words.cache_clear()
     assert len(load_stop_words()) > 170
-
-
-def test_stop_words_match_nltk_reader() -> None:
-    words = line_tokenize(STOP_WORDS_FILE.read_text())
-    assert {word.replace("'", "") for word in words} == load_stop_words()
 
 
 @pytest.mark.parametrize(
@@ -100,14 +109,19 @@ def test_stop_words_match_nltk_reader() -> None:
         "x" * 5000,
         ". . . 12 12 a-b " * 200,
     ],
+    ids=lambda text: text[:12],
 )
 @pytest.mark.parametrize("max_tokens", [1, 3, 50, 100, 180])
-def test_tokenise_prefix_matches_whole_text(text: str, max_tokens: int) -> None:
+def test_tokenise_prefix_equals_prefix_of_all_tokens(text: str, max_tokens: int) -> None:
     assert tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
 
 
 def test_tokenise_prefix_reads_only_a_prefix() -> None:
-    lengths: list[int] = []
-    tokens = tokenise_prefix("word " * 10_000, 10, lambda prefix: lengths.append(len(prefix)) or prefix.split())  # type: ignore[func-returns-value]
-    assert tokens == ["word"] * 10
-    assert sum(lengths) < 200
+    prefixes: list[str] = []
+
+    def tokenise(prefix: str) -> list[str]:
+        prefixes.append(prefix)
+        return prefix.split()
+
+    assert tokenise_prefix("word " * 10_000, 10, tokenise) == ["word"] * 10
+    assert sum(map(len, prefixes)) < 200

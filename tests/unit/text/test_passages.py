@@ -46,9 +46,9 @@ def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
 
 
 def test_long_whitespace_is_split_in_linear_time() -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert split_passages("zoos are" + " " * 100_000 + "cruel", 5) == ["zoos are" + " " * 100_000 + "cruel"]
-    assert time.monotonic() - start < 1.0  # a quadratic algorithm takes about 20 s
+    assert time.process_time() - start < 1.0  # a quadratic algorithm takes about 20 s
 
 
 def test_words_and_word_pieces() -> None:

@@ -37,22 +37,19 @@ VARIANTS = {  # variant → normal form
 @pytest.mark.parametrize(("variant", "normalised"), VARIANTS.items())
 def test_variants_are_normalised(variant: str, normalised: str) -> None:
     assert normalise_unicode(variant) == normalised
-    assert TermAnalyser("none").analyse(variant) == TermAnalyser("none").analyse(normalised)
-    assert normalise(variant) == normalise(normalised)
-    assert tokenise_query(variant) == tokenise_query(normalised)
-    assert tokenise_premise(variant) == tokenise_premise(normalised)
+    for function in (TermAnalyser("none").analyse, normalise, tokenise_query, tokenise_premise):
+        assert function(variant) == function(normalised)
 
 
 @given(st.text())
-def test_normalise_unicode_is_idempotent(text: str) -> None:
-    once = normalise_unicode(text)
-    assert normalise_unicode(once) == once
-    assert all(normalise_unicode(unicodedata.normalize(form, text)) == once for form in ("NFC", "NFD"))
+def test_normalisation_is_idempotent(text: str) -> None:
+    normalised = normalise_unicode(text)
+    assert normalise_unicode(normalised) == normalised
+    assert all(normalise_unicode(unicodedata.normalize(form, text)) == normalised for form in ("NFC", "NFD"))
 
 
 def test_text_rule_1_does_not_normalise_unicode() -> None:
-    assert tokenise_query("zo\u00ados", 1) == ["zo\u00ados"]
-    assert tokenise_query("zo\u00ados", 2) == ["zoos"]
+    assert [tokenise_query("zo\u00ados", rule) for rule in (1, 2)] == [["zo\u00ados"], ["zoos"]]
     assert tokenise_premise("cafe\u0301", 1) == ["cafe\u0301"]
     vocabulary = Vocabulary(["café", "zoos"])
     first, second = (WordTokeniser(vocabulary, MaxLengths(), rule) for rule in (1, 2))
@@ -63,37 +60,23 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
 def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
     """A config without a text rule implies rule 1; the probe of rule 2 has additional pairs that depend on the rule."""
     write_tiny_ranker(tmp_path, "knrm", 0)
-    new, old = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
-    assert (new.tokeniser.text_rule, old.tokeniser.text_rule) == (2, 1)
-    assert len(new.run_probe(new.network, new.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
-    assert len(old.run_probe(old.network, old.tokeniser)) == len(PROBE_PAIRS)
+    latest, former = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
+    assert (latest.tokeniser.text_rule, former.tokeniser.text_rule) == (2, 1)
+    assert len(latest.run_probe(latest.network, latest.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
+    assert len(former.run_probe(former.network, former.tokeniser)) == len(PROBE_PAIRS)
     assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    save_network(tmp_path / "again", RankerCheckpoint, old.network, old.tokeniser, {}, {"note": "a test"}, "# test\n")
+    save_network(tmp_path / "again", RankerCheckpoint, former.network, former.tokeniser, {}, {"note": "a test"}, "# test\n")
     assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
     assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 
 
-SPECIAL_TOKENS = ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]"]
-
-
-@pytest.mark.parametrize("token", SPECIAL_TOKENS)
-@pytest.mark.parametrize("checkpoint", ["vanilla_bert", "cedr_knrm", "sbert", "tfr_bert", "deepct"])
+@pytest.mark.parametrize("token", ["[SEP]", "[CLS]", "[MASK]", "[PAD]", "[UNK]"])
+@pytest.mark.parametrize("checkpoint", ["vanilla_bert", "sbert", "deepct"])
 def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
     directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
-    control = load_tokenizer(directory).token_to_id(token)
-    plain = [f"[{token[1:-1].lower()}]", token.lower()]
-    reader = WordPieceTokeniser.load(directory, MaxLengths(20, 60))
-    assert control not in reader.encode_premise(text)
-    assert reader.encode_premise(text) == reader.encode_premise(text.replace(token, plain[0]))
-    assert control not in reader.encode_query(text)
-    [passage] = PassageReader(load_tokenizer(directory), 220, 320).split(text)
-    assert control not in passage.piece_ids
+    tokenizer, reader = load_tokenizer(directory), WordPieceTokeniser.load(directory, MaxLengths(20, 60))
+    [passage] = PassageReader(tokenizer, 220, 320).split(text)
+    for ids in (reader.encode_premise(text), reader.encode_query(text), passage.piece_ids):
+        assert tokenizer.token_to_id(token) not in ids
+    assert reader.encode_premise(text) == reader.encode_premise(text.lower())
     assert "[" in passage.words
-
-
-def test_special_tokens_score_like_words() -> None:
-    checkpoint = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert")
-    query, premise = "Should zoos be abolished?", "Zoos should be abolished {} since animals suffer in them."
-    pairs = [(query, premise.format(word)) for word in ("", "[SEP]", "[sep]")]
-    _, control, plain = checkpoint.score(pairs).tolist()
-    assert control == pytest.approx(plain, abs=1e-4)

@@ -9,13 +9,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from io import StringIO
-from pathlib import Path
+from io import BytesIO, StringIO, TextIOWrapper
 from urllib.parse import quote
 
 import pytest
 from rich.console import Console
 
+from submission.__main__ import main
 from submission.engine.base import CPU
 from submission.errors import UsageError
 from submission.paths import CHECKPOINT_DIR
@@ -29,6 +29,7 @@ from submission.systems.execution import CheckpointStore
 from tests.conftest import ROOT, SAMPLE, ParsedPage
 
 SYSTEMS = [get_system("dirichlet_rm3"), get_system("bm25")]
+UNPRINTABLE = {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
 QUERIES = [
     "", " ", "\n", "\t\r\n", "\0", "?", "!!!", "...", "the of and", "a", "'", "’", "``", '"', "\\", "/", "//", "%00",
     "%", "&", "&amp;", "<", ">", "<b>zoos</b>", "<script>alert(1)</script>", "</title><script>",
@@ -49,59 +50,51 @@ QUERIES = [
 
 
 @pytest.fixture(scope="module")
-def searcher() -> Iterator[Searcher]:
-    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as instance:
-        yield instance
-
-
-@pytest.fixture(scope="module")
-def server(searcher: Searcher) -> Iterator[SearchServer]:
+def server() -> Iterator[SearchServer]:
     """Return a server that is called in this process."""
-    with SearchServer(searcher, SYSTEMS, 3, 0) as instance:
+    with (
+        Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
+        SearchServer(searcher, SYSTEMS, 3, 0) as instance,
+    ):
         yield instance
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: ascii(query)[1:25])
-def test_unusual_queries_give_results_or_errors(query: str, searcher: Searcher, server: SearchServer) -> None:
-    status, page = server.respond(
-        "q=" + quote(query, errors="surrogatepass") + "&explain=bm25 x&system=bm25&system=dirichlet_rm3"
-    )
+def test_unusual_queries_give_results_or_errors(query: str, server: SearchServer) -> None:
+    status, page = server.respond(f"q={quote(query, errors='surrogatepass')}&explain=bm25 x&system=bm25&system=dirichlet_rm3")
     parsed = ParsedPage(page)
     assert not {"script", "img", "svg", "style", "iframe", "object"} & set(parsed.elements)
     assert parsed.elements.count("title") == 1
     if status != 200 or not query.strip():
         assert status == (400 if query.strip() else 200)
         with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
-            searcher.search(query, SYSTEMS, SearchOptions())
+            server.searcher.search(query, SYSTEMS, SearchOptions())
         return
-    results = searcher.search(query, SYSTEMS, SearchOptions(3, lambda system, docno: True))
-    for coloured in (False, True):
-        for width in (20, 100, 200):
-            file = StringIO()
-            render(results, 461, Console(file=file, width=width, force_terminal=coloured, markup=False, highlight=False))
-            text = file.getvalue()
-            text.encode()
-            assert not set(text) & {chr(code) for code in (*range(10), *range(11, 27), *range(28, 32), 127, 0x202E, 0x9B)}
-            assert coloured or "\x1b" not in text
+    results = server.searcher.search(query, SYSTEMS, SearchOptions(3, lambda system, docno: True))
+    for is_coloured, width in ((False, 20), (True, 100), (False, 200)):
+        file = StringIO()
+        render(results, 461, Console(file=file, width=width, force_terminal=is_coloured, markup=False, highlight=False))
+        text = file.getvalue()
+        assert not set(text.encode().decode()) & UNPRINTABLE
+        assert is_coloured or "\x1b" not in text
     line = to_json(results)
     assert (line.isascii(), line.count("\n"), json.loads(line)["query"]) == (True, 1, results.query)
     page.encode()
 
 
-@pytest.mark.slow
-def test_unusual_queries_at_prompt() -> None:
+def test_unusual_queries_at_prompt(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     lines = [query.replace("\n", " ").encode("utf-8", "surrogatepass") for query in QUERIES]
-    command = [sys.executable, "-m", "submission", "search", "--system", "dirichlet", "--device", "cpu"]
-    process = subprocess.run(command, input=b"\n".join([*lines, b"Are zoos cruel?"]), capture_output=True, cwd=ROOT, check=True)
-    assert b"Traceback" not in process.stderr + process.stdout
-    assert b"error: " in process.stderr
-    assert b"Are zoos cruel?   461 arguments" in process.stdout
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"\n".join([*lines, b"Are zoos cruel?\n"]))))
+    assert main(["search", "--system", "dirichlet", "--device", "cpu"]) == 0
+    out, err = capfd.readouterr()
+    assert "Traceback" not in err + out
+    assert "error: query has " in err
+    assert "Are zoos cruel?   461 arguments" in out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("query", [b"\xff\xfe zoos", b"\xed\xa0\x80", b"-- zoos", b"\xe2\x80\xaezoos"])
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_query_bytes_on_command_line(query: bytes, locale: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("query", "locale"), [(b"\xff\xfe zoos", "C"), (b"\xed\xa0\x80", "C.UTF-8")])
+def test_query_bytes_on_command_line(query: bytes, locale: str) -> None:
     command = [sys.executable, "-m", "submission", "search", "--system", "bm25", "--device", "cpu", "--", query]
     environment = {**os.environ, "LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     process = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment)
