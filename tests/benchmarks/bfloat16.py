@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from submission.inference.checkpoint_io import with_precision
 from submission.inference.device import choose_precision, move_to_device
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import enrich_texts
@@ -39,7 +39,7 @@ def build_benchmarks(directory: Path) -> list[Benchmark]:
 
 
 def _build_deepct_encoder(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    checkpoint = with_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    checkpoint = replace(load_enricher(CHECKPOINT_DIR / "deepct"), precision=precision)
     return lambda: enrich_texts(texts, checkpoint, CPU)
 
 
