@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from threading import Thread
 from urllib.parse import quote, urlencode
 
 import pytest
-from PIL import Image
 
 from submission.engine.base import CPU
 from submission.errors import UsageError
@@ -26,10 +24,9 @@ from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import ROOT, SAMPLE, ParsedPage, count_colours, make_argument
+from tests.conftest import ROOT, SAMPLE, ParsedPage, make_argument
 from tests.endtoend.conftest import Log
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 
@@ -240,29 +237,3 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_browser_renders_the_page(server: SearchServer, tmp_path: Path) -> None:
-    screenshot = tmp_path / "page.png"
-    url = server.url.rstrip("/") + build_url(f"{QUERY} {MALICIOUS_HTML}", system=["dirichlet", "bm25"])
-    dom = _browse(url, tmp_path, "--dump-dom")
-    assert "pwned" not in dom.split("</title>")[0].replace(MALICIOUS_HTML.replace("<", "&lt;").replace(">", "&gt;"), "")
-    assert dom.count("<article") == 10
-    _browse(url, tmp_path, f"--screenshot={screenshot}", "--window-size=1400,1200", "--hide-scrollbars")
-    assert count_colours(screenshot.read_bytes()) > 100
-    with Image.open(screenshot) as image:
-        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24) or []}
-    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= colours  # colours that only the stylesheet defines
-
-
-def _browse(url: str, folder: Path, *flags: str) -> str:
-    """Open a page in headless Chromium and return Chromium's output."""
-    browser_flags = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
-    ]  # fmt: skip
-    assert CHROMIUM is not None
-    process = subprocess.run([CHROMIUM, *browser_flags, *flags, url], capture_output=True, text=True, timeout=60, check=True)
-    return process.stdout
