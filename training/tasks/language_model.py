@@ -137,4 +137,4 @@ class LanguageModelTask(Task[LanguageModel]):
 
 
 def _percent(part: float, total: float) -> float:
-    return round(100 * part / max(1, total), 2)
+    return round(100 * float(part) / max(1.0, float(total)), 2)  # a run's state cannot hold NumPy numbers
