@@ -1,0 +1,269 @@
+"""Contract of training tasks: stopped runs resume with the same bytes; micro-batches, validation and refusals are uniform."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from msgspec.structs import replace
+
+from submission.errors import InputError, TrainingError, UsageError
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.tokenisers import MaxLengths
+from tests.conftest import read_files
+from tests.unit.training.conftest import write_encoder
+from tests.unit.training.data.quality_files import write_ukp
+from tests.unit.training.data.tagging_files import write_tagged
+from training.__main__ import main
+from training.data.distillation import table_path
+from training.data.quality import COLUMNS
+from training.data.word_vectors import default_folder
+from training.fitting import training_loop
+from training.fitting.fit import _Run, fit
+from training.fitting.initialisation import build_network
+from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
+from training.fitting.task import Task, TrainableNetwork
+from training.fitting.training_loop import Schedule, TrainingState
+from training.sbert.networks import TrainingConfig, serialise_trainable_state
+from training.sbert.trainer import STATE_FILES, TrainingRun
+from training.tasks import task_names
+from training.tasks.augmented_sbert import AugmentedSBERTSpec
+from training.tasks.contrastive import ContrastiveSpec
+from training.tasks.distillation import DistillationSpec
+from training.tasks.language_model import LanguageModelSpec
+from training.tasks.pairs import PairwiseSpec
+from training.tasks.quality import QualitySpec
+from training.tasks.tagging import TaggingSpec
+from training.tasks.term_weighting import TermWeightingSpec
+
+CPU = torch.device("cpu")
+BERT: dict[str, Any] = {"encoder": EncoderSettings(learning_rate=1e-3, frozen_layers=2), "lengths": MaxLengths(20, 30)}
+TAGGER = {"dimensions": 6, "letter_dimensions": 4, "filters": 3, "hidden": 6, "dropout": 0.1, "longest": 12}
+
+
+def recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
+    """Build a recipe of two epochs, each with a validation at its end."""
+    training = TrainingSettings(epochs=2, validations_per_epoch=1, batch_size=batch_size, micro_batch_size=batch_size // 2)
+    return Recipe(task=task, network=network, training=training, **({"ranker": "knrm"} | fields))
+
+
+RECIPES = {  # with batch sizes for three batches per epoch, the last of which is smaller
+    "pairs": recipe(PairwiseSpec(), {"dimensions": 20}, 180),
+    "contrastive": recipe(ContrastiveSpec(), {"dimensions": 20, "latent": 30}, 180, ranker="snrm"),
+    "quality": recipe(QualitySpec(("ukp",), 3), {}, 6, ranker="tfr_bert", **BERT),
+    "distillation": recipe(DistillationSpec(list_size=4), {"dimensions": 20}, 8),
+    "term_weighting": recipe(
+        TermWeightingSpec(max_passages=50), {"words": 12, "pieces": 60}, 20,
+        ranker=None, enricher="deepct", encoder=BERT["encoder"],
+    ),
+    "tagging": recipe(TaggingSpec(("essays", "webd")), TAGGER, 40, ranker=None, enricher="targer"),
+    "language_model": recipe(
+        LanguageModelSpec(max_passages=128, passages_per_example=4, negative_samples=20), TAGGER, 12,
+        ranker=None, enricher="targer",
+    ),
+}  # fmt: skip
+STUDENT = AugmentedSBERTSpec(loss="cosent", pairs="gold and silver", gold_arguments=20, max_silver_pairs=30)
+
+
+@pytest.fixture(autouse=True)
+def _skip_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip the learning curves, which would take most of the time."""
+    monkeypatch.setattr(training_loop, "plot", lambda *_: b"")
+
+
+@pytest.fixture(scope="module")
+def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepare the data of all tasks, and an encoder."""
+    directory = tmp_path_factory.mktemp("tasks")
+    work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
+    write_ukp(directory / "quality", debates=5)
+    write_tagged(directory / "tags")
+    write_encoder(directory / "tiny", 0)
+    vectors = ["vectors", "--surface-tokens", "word2vec", "--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1"]
+    for command in (
+        ["quality", "-i", str(directory / "quality")], ["tags", "-i", str(directory / "tags")],
+        ["passages", "-i", str(corpus)], vectors,
+    ):  # fmt: skip
+        assert main(["prepare", *command, "--work-dir", str(work)]) == 0
+    rng = np.random.default_rng(0)
+    rows = [
+        ("fusion", f"topic {n}", f"topica{chr(97 + n % 10)}", f"d{n}-{i}", f"fillera {'topicab ' * i}", rng.normal(i))
+        for n in range(12)
+        for i in range(8)
+    ]
+    store = ArtifactStore(table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}})
+    store.build_files([table_path(work).name], lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file))
+    return work
+
+
+def with_encoder(recipe: Recipe, work: Path) -> Recipe:
+    """Name the encoder of the fixture in a recipe that has one."""
+    encoder = recipe.encoder
+    return replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny"))) if encoder != EncoderSettings() else recipe
+
+
+def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
+    """Build a task and its network."""
+    recipe = with_encoder(RECIPES[task], work)
+    trainee = build_network(recipe, work / default_folder(recipe.task.surface_vectors), work / "checkpoints")
+    return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
+
+
+def train(recipe: Recipe, work: Path, name: str) -> Path:
+    """Train a network and return its checkpoint; the task names the run."""
+    recipe, checkpoint, run = with_encoder(recipe, work), work / name, recipe.task.table_name()
+    fit(run, recipe, work, work / default_folder(recipe.task.surface_vectors), checkpoint, CPU)
+    return checkpoint
+
+
+@contextmanager
+def stop_at(owner: Any, name: str, call: int) -> Iterator[None]:
+    """Expect that the code in the context is interrupted at a call, counted from 0, of a function."""
+    function, calls = getattr(owner, name), iter(range(10**6))
+
+    def call_or_stop(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return function(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, call_or_stop)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def test_all_tasks_are_covered() -> None:
+    assert {recipe.task.table_name() for recipe in RECIPES.values()} | {STUDENT.table_name()} == set(task_names())
+
+
+STOPS = [  # function and number of the call in which a run stops
+    (Schedule, "batch", 2),  # before the first validation
+    (Schedule, "batch", 4),  # between validations
+    (TrainingState, "save", 0),  # at the second validation, after the network was saved
+    (_Run, "finish", 0),  # after the last step
+]
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_stopped_runs_resume_with_the_same_bytes(task: str, work: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recipe, resumed, run_dir = RECIPES[task], f"{task} resumed", work / "fit" / task
+    expected, log = read_files(train(recipe, work, f"{task} whole")), (run_dir / "log.jsonl").read_bytes()
+    shutil.rmtree(run_dir)
+    caplog.set_level(logging.INFO)
+    for stop in STOPS:
+        with stop_at(*stop):
+            train(recipe, work, resumed)
+    assert not (work / resumed).exists()
+    assert read_files(train(recipe, work, resumed)) == expected
+    assert (run_dir / "log.jsonl").read_bytes() == log
+    assert re.findall(r"Resuming at step (\d+)", caplog.text) == ["3", "3", "6"]
+    train(recipe, work, resumed)
+    assert f"{work / resumed}: already complete, skipped" in caplog.text
+    with pytest.raises(UsageError, match="saved with another recipe, other tables or other vectors; pass --restart"):
+        train(replace(recipe, seed=1), work, resumed)
+    (run_dir / "state.pt").write_bytes(b"garbage")
+    with pytest.raises(InputError, match=r"(?s)state.pt: damaged .* pass --restart"):
+        train(recipe, work, resumed)
+
+
+def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
+    training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
+    student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
+    expected = read_files(train(student, work, "whole student"))
+    shutil.rmtree(work / "students")
+    for call in (0, 1):  # the teacher is trained first, then the student
+        with stop_at(TrainingRun, "train", call):
+            train(student, work, "stopped student")
+    assert read_files(train(student, work, "resumed student")) == expected
+
+
+@pytest.mark.parametrize(("loss", "steps"), [("cross_entropy", 1), ("cosine", 4)])
+def test_sbert_trainers_resume_with_the_same_bytes(work: Path, tmp_path: Path, loss: Any, steps: int) -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(["pa", "pb", "pc", "pd"], 5)) for _ in range(80)]
+    pairs = pd.DataFrame({"first": texts[:40], "second": texts[40:], "label": rng.random(40)})
+    config = TrainingConfig(loss, 0.01, max_length=20, epochs=2, frozen_blocks=1, bfloat16=False)
+    run = TrainingRun(work.parent / "tiny", config, pairs, CPU)  # 6 steps
+    expected = serialise_trainable_state(run.train(3, tmp_path / "scratch"))
+    state_files = {name: tmp_path / name for name in STATE_FILES}
+    assert serialise_trainable_state(run.train_steps(3, steps, tmp_path / "scratch", state_files)) != expected
+    assert serialise_trainable_state(run.train(3, tmp_path / "scratch", tmp_path)) == expected
+
+
+@pytest.mark.parametrize("task", RECIPES.keys() - {"contrastive"})  # its negatives come from the micro-batch
+def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work: Path) -> None:
+    results = []
+    for sizes in ([7], [3, 2, 2]):
+        trainee, examples = build(task, work)
+        network, batch = trainee.network.eval(), np.arange(7)[::-1].copy()
+        torch.manual_seed(3)  # negative samples of the language model
+        losses = [examples.loss(network, rows, batch) for rows in np.split(batch, np.cumsum(sizes)[:-1])]
+        sum(losses).backward()  # type: ignore[union-attr]
+        gradients = [value.grad.to_dense() for value in network.parameters() if value.grad is not None]
+        results.append([torch.stack(losses).sum().detach(), *gradients])
+    assert results[0][0] > 1e-3
+    for part, whole in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(part, whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("task", RECIPES)
+def test_validation_disables_dropout_and_detects_divergence(task: str, work: Path) -> None:
+    trainee, examples = build(task, work)
+    network = trainee.network.train()
+    metrics = examples.validate(network, 1)
+    assert network.training
+    assert metrics == examples.validate(network, 1) == examples.validate(network.eval(), 1)
+    assert not network.training
+    assert {type(value) for value in metrics.values()} == {float}
+    assert examples.measure_baselines()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.fill_(torch.nan)
+    with pytest.raises(TrainingError, match=r"step 7: .* is not finite; lower training.learning_rate"):
+        examples.validate(network, 7)
+
+
+RANKING = ("pairs", "contrastive", "quality", "distillation", "term_weighting")
+
+
+@pytest.mark.parametrize("task", RANKING)
+def test_networks_with_equal_scores_are_refused(task: str, work: Path) -> None:
+    trainee, examples = build(task, work)
+    with torch.no_grad():
+        for parameter in trainee.network.parameters():
+            parameter.zero_()
+    with pytest.raises(TrainingError, match=r"step 7: all validation scores are equal"):
+        examples.validate(trainee.network, 7)
+
+
+TABLES = {  # table and the command that prepares it
+    "pairs": ("train.words.parquet", "pairs"),
+    "quality": ("quality/ukp.parquet", "quality -i DIR"),
+    "distillation": ("distilled/lists.parquet", "distillation -i INPUT"),
+    "term_weighting": ("passages/passages.parquet", "passages"),
+    "tagging": ("tagging/webd.parquet", "tags -i DIR"),
+}
+
+
+@pytest.mark.parametrize("task", TABLES)
+def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_path: Path) -> None:
+    file, command = TABLES[task]
+    trainee, spec = build(task, work)[0], RECIPES[task].task
+    copy = Path(shutil.copytree(work, tmp_path / "work"))
+    (copy / file).write_bytes(b"PAR1 garbage")
+    with pytest.raises(InputError, match=rf"{file}: damaged .* run `python -m training prepare {command.split()[0]}` again"):
+        spec.build_task(RECIPES[task], trainee, copy, CPU)
+    (copy / file).unlink()
+    with pytest.raises(InputError, match=rf"{file}: not found; run `python -m training prepare {command}"):
+        spec.build_task(RECIPES[task], trainee, copy, CPU)
+    with pytest.raises(InputError, match=f"run `python -m training prepare {command.split()[0]} -i"):
+        spec.check_prepared(tmp_path / "none")
