@@ -26,7 +26,7 @@ from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.data.distillation import table_path
 from training.data.quality import COLUMNS
-from training.data.word_vectors import default_folder
+from training.data.word_vectors import default_folder_name
 from training.fitting import training_loop
 from training.fitting.fit import _Run, fit
 from training.fitting.initialisation import build_network
@@ -114,14 +114,14 @@ def with_encoder(recipe: Recipe, work: Path) -> Recipe:
 def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
     """Build a task and its network."""
     recipe = with_encoder(RECIPES[task], work)
-    trainee = build_network(recipe, work / default_folder(recipe.task.surface_vectors), work / "checkpoints")
+    trainee = build_network(recipe, work / default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
     """Train a network and return its checkpoint; the task names the run."""
     recipe, checkpoint, run = with_encoder(recipe, work), work / name, recipe.task.table_name()
-    fit(run, recipe, work, work / default_folder(recipe.task.surface_vectors), checkpoint, CPU)
+    fit(run, recipe, work, work / default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
     return checkpoint
 
 

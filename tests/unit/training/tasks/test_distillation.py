@@ -6,6 +6,7 @@ import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ import pytest
 import torch
 
 from submission.errors import InputError
-from submission.models.ranker import Ranker
 from tests.conftest import make_argument
 from tests.unit.training.tasks.test_quality import build_tiny_network
 from training.data.debates import exclude_similar, read_debate_titles
@@ -84,35 +84,31 @@ def test_select_ranks_keeps_the_best_and_samples_the_rest() -> None:
     assert _select_ranks(1, settings, 3).tolist() == [0]
 
 
-SCORES = {"first": [3.0, -1.0, 0.5], "second": [0.25, 2.0, 1.0]}
+SCORES = [[3.0, -1.0, 0.5], [0.25, 2.0, 1.0]]  # of even and odd titles
 
 
-def load_task(work: Path, spec: DistillationSpec | None = None) -> DistillationTask:
+def load_task(work: Path, titles: int, spec: DistillationSpec | None = None) -> DistillationTask:
+    """Write a table of scored titles and build a task; a tenth of the titles, at least one, is held out."""
+    rows = [
+        ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
+        for n in range(titles)
+        for i, score in enumerate(SCORES[n % 2])
+    ]
+    table_path(work).parent.mkdir(parents=True)
+    pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
     spec, trainee = spec or DistillationSpec(), SimpleNamespace(tokeniser=build_tiny_network()[1])
     return spec.build_task(Recipe(ranker="tfr_bert", task=spec), trainee, work, CPU)  # type: ignore[arg-type, return-value]
 
 
-def build_distillation(work: Path, titles: int, loss: str) -> tuple[Ranker, DistillationTask]:
-    """Build a network and a task of scored titles; a tenth of them, at least one, is held out."""
-    rows = [
-        ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
-        for n in range(titles)
-        for i, score in enumerate(SCORES["first" if n % 2 else "second"])
-    ]
-    table_path(work).parent.mkdir(parents=True)
-    pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
-    return build_tiny_network()[0], load_task(work, DistillationSpec(loss, 3))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
-def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: str) -> None:
-    ranker, task = build_distillation(tmp_path, 2, loss)
+def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: Literal["mse", "margin_mse"]) -> None:
+    ranker, task = build_tiny_network()[0], load_task(tmp_path, 2, DistillationSpec(loss, 3))
     assert (task.train_size, task.validation_size) == (1, 1)
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
     rows = task._lists.rows[0]
     with torch.inference_mode():
         predictions = ranker(*task._training_pairs(rows))
-    scores = SCORES["first" if task._validation["topic"].iloc[0] == "topic 0" else "second"]  # of the training title
+    scores = SCORES[task._validation["topic"].iloc[0] == "topic 0"]  # of the training title
     errors = torch.tensor([scores[int(row)] for row in rows]) - min(scores) - predictions
     pairs = [(errors[i] - errors[j]) ** 2 for i in range(3) for j in range(i)]
     assert value == pytest.approx(float(errors.square().mean() if loss == "mse" else sum(pairs) / 3), abs=1e-5)
@@ -120,13 +116,7 @@ def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: str) -> 
 
 
 def test_whole_titles_are_held_out(tmp_path: Path) -> None:
-    _, task = build_distillation(tmp_path, 20, "mse")
-    assert (task.train_size, task.validation_size) == (18, 2)
-    assert len(task._validation) == 2 * 3
+    task = load_task(tmp_path / "twenty", 20)
+    assert (task.train_size, task.validation_size, len(task._validation)) == (18, 2, 2 * 3)
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
-        build_distillation(tmp_path / "one", 1, "mse")
-    with pytest.raises(InputError, match=r"lists.parquet: not found; run `python -m training prepare distillation"):
-        load_task(tmp_path / "none")
-    table_path(tmp_path).write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"lists.parquet: damaged"):
-        load_task(tmp_path)
+        load_task(tmp_path / "one", 1)

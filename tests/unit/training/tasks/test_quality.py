@@ -13,7 +13,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from submission.errors import InputError, TrainingError
+from submission.errors import InputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
@@ -101,19 +101,11 @@ def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> Any:
     return SimpleNamespace(network=ranker, tokeniser=tokeniser)
 
 
-def test_validation_disables_dropout_and_keeps_row_order() -> None:
-    ranker, tokeniser = build_tiny_network()
-    task = QualityTask(arguments(), arguments(), LISTS, tokeniser, CPU)
-    ranker.train()
-    assert task.validate(ranker, 1) == task.validate(ranker, 1) == task.validate(ranker.eval(), 1)
-    ranker.train()
-    task.validate(ranker, 1)
-    assert ranker.training
-    ranker.eval()
-    table, order = arguments(), np.random.default_rng(0).permutation(84)
-    scores = score_arguments(_trainee(ranker, tokeniser), table, CPU)
+def test_scores_are_in_the_order_of_rows() -> None:
+    trainee, table, order = _trainee(*build_tiny_network()), arguments(), np.random.default_rng(0).permutation(84)
+    scores = score_arguments(trainee, table, CPU)
     assert len(set(scores.tolist())) > 20
-    assert np.allclose(score_arguments(_trainee(ranker, tokeniser), table.iloc[order], CPU), scores[order], atol=1e-6)
+    assert np.allclose(score_arguments(trainee, table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
 def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
@@ -126,12 +118,10 @@ def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: st
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
 
-@pytest.mark.parametrize("loss", sorted(LOSSES))
-def test_training_orders_arguments_of_other_debates(local_encoder: str, loss: str) -> None:
+def test_training_orders_arguments_of_other_debates(local_encoder: str) -> None:
     table = arguments()
     test, dev = table["debate"] == "d5", table["debate"] == "d4"
-    recipe = replace(RECIPE, task=replace(LISTS, loss=loss))
-    network = train_network(recipe, table[~test & ~dev], table[dev], CPU)
+    network = train_network(RECIPE, table[~test & ~dev], table[dev], CPU)
     scores = score_arguments(network, table[test], CPU)
     assert np.corrcoef(scores, table[test]["score"])[0, 1] > 0.8
 
@@ -151,11 +141,7 @@ def test_seed_and_best_validation_determine_the_network(local_encoder: str, monk
     first, repeated, reseeded = (train_weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
     assert all(torch.equal(value, repeated[name]) for name, value in first.items())
     assert not torch.equal(first["linear.weight"], reseeded["linear.weight"])
-    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {
-        "0",
-        "1",
-        "2",
-    }  # one of the four blocks is shared
+    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {*"012"}  # one of four blocks is shared
     [frozen] = shared.values()
     assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
 
@@ -167,22 +153,7 @@ def test_seed_and_best_validation_determine_the_network(local_encoder: str, monk
         assert all(torch.equal(value, one_epoch[name]) for name, value in train_weights(SHORT).items()) == is_first
 
 
-def test_diverged_or_dead_networks_raise(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for factor, message in (
-        (float("nan"), "the loss is nan; lower training.learning_rate"),
-        (0, "all validation scores are equal"),
-    ):
-
-        def forward(self: TFRBERT, query: Tensor, *_: Tensor, factor: float = factor) -> Tensor:
-            return factor * self.linear.weight.sum() + torch.zeros(len(query))
-
-        monkeypatch.setattr(TFRBERT, "forward", forward)
-        with pytest.raises(TrainingError, match=message):
-            train_weights(SHORT)
-
-
-@pytest.mark.parametrize("topic", [True, False])
-@pytest.mark.parametrize("bfloat16", [False, True])
+@pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])
 def test_cached_frozen_layers_change_no_result(
     local_encoder: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
