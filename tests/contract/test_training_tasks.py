@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -52,7 +53,8 @@ TAGGER = {"dimensions": 6, "letter_dimensions": 4, "filters": 3, "hidden": 6, "d
 
 def recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
     """Build a recipe of two epochs, each with a validation at its end."""
-    training = TrainingSettings(epochs=2, validations_per_epoch=1, batch_size=batch_size, micro_batch_size=batch_size // 2)
+    sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
+    training = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes)
     return Recipe(task=task, network=network, training=training, **({"ranker": "knrm"} | fields))
 
 
@@ -74,10 +76,23 @@ RECIPES = {  # with batch sizes for three batches per epoch, the last of which i
 STUDENT = AugmentedSBERTSpec(loss="cosent", pairs="gold and silver", gold_arguments=20, max_silver_pairs=30)
 
 
-@pytest.fixture(autouse=True)
-def _skip_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+KNOWN = {  # losses and metrics at both validations, and the first metric of the last baseline
+    "pairs": [1.0156, 0.9681, 29.59, 81.49, 100.0],
+    "contrastive": [4.4927, 4.4838, 1.44, 1.19, 100.0],
+    "quality": [4.2146, 4.3274, 95.0, 95.0, 100.0],
+    "distillation": [15.9945, 15.8117, -41.24, -41.24, 91.34],
+    "term_weighting": [0.2822, 0.1598, 10.49, 54.93, 72.2],
+    "tagging": [6.7221, 6.4123, 0.0, 1.6, 4.44],
+    "language_model": [4.2098, 4.1608, 1.39, 2.78, 3.75],
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _skip_plots() -> Iterator[None]:
     """Skip the learning curves, which would take most of the time."""
-    monkeypatch.setattr(training_loop, "plot", lambda *_: b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_loop, "plot", lambda *_: b"")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +156,6 @@ def stop_at(owner: Any, name: str, call: int) -> Iterator[None]:
             yield
 
 
-def test_all_tasks_are_covered() -> None:
-    assert {recipe.task.table_name() for recipe in RECIPES.values()} | {STUDENT.table_name()} == set(task_names())
-
-
 STOPS = [  # function and number of the call in which a run stops
     (Schedule, "batch", 2),  # before the first validation
     (Schedule, "batch", 4),  # between validations
@@ -153,10 +164,29 @@ STOPS = [  # function and number of the call in which a run stops
 ]
 
 
-@pytest.mark.parametrize("task", RECIPES)
-def test_stopped_runs_resume_with_the_same_bytes(task: str, work: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture(scope="module", params=RECIPES)
+def whole(request: pytest.FixtureRequest, work: Path) -> tuple[str, dict[str, bytes], bytes]:
+    """Train a task without interruption; return its name, the files of the checkpoint, and the log."""
+    task = request.param
+    files = read_files(train(RECIPES[task], work, f"{task} whole"))
+    return task, files, (work / "fit" / task / "log.jsonl").read_bytes()
+
+
+def test_first_steps_have_known_losses_and_metrics(whole: tuple[str, dict[str, bytes], bytes]) -> None:
+    task, files, log = whole
+    rows, metrics = [json.loads(line) for line in log.splitlines()], json.loads(files["metrics.json"])
+    assert metrics["log"] == rows
+    baseline = [values for values in metrics.values() if isinstance(values, dict)][-1]
+    keys = ("loss", RECIPES[task].task.curve.selection_metric)
+    values = [row[key] for key in keys for row in rows] + [next(iter(baseline.values()))]
+    assert values == pytest.approx(KNOWN[task], rel=2e-3)
+
+
+def test_stopped_runs_resume_with_the_same_bytes(
+    whole: tuple[str, dict[str, bytes], bytes], work: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task, expected, log = whole
     recipe, resumed, run_dir = RECIPES[task], f"{task} resumed", work / "fit" / task
-    expected, log = read_files(train(recipe, work, f"{task} whole")), (run_dir / "log.jsonl").read_bytes()
     shutil.rmtree(run_dir)
     caplog.set_level(logging.INFO)
     for stop in STOPS:
@@ -184,6 +214,7 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
         with stop_at(TrainingRun, "train", call):
             train(student, work, "stopped student")
     assert read_files(train(student, work, "resumed student")) == expected
+    assert {recipe.task.table_name() for recipe in (*RECIPES.values(), student)} == set(task_names())  # all are covered
 
 
 @pytest.mark.parametrize(("loss", "steps"), [("cross_entropy", 1), ("cosine", 4)])
@@ -267,3 +298,18 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
         spec.build_task(RECIPES[task], trainee, copy, CPU)
     with pytest.raises(InputError, match=f"run `python -m training prepare {command.split()[0]} -i"):
         spec.check_prepared(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("task", "training_data", "message"),
+    [
+        ("distillation", {}, "run `prepare distillation` and `fit` again"),
+        ("tagging", {}, "run `prepare tags`, `prepare vectors` and `fit` again"),
+        ("term_weighting", {"qrels": {"judged": "0"}, "runs": {}}, "run `prepare passages` and `fit`"),
+    ],
+)
+def test_data_of_several_sources_are_not_prepared_again(
+    task: str, training_data: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        RECIPES[task].task.prepare_again(tmp_path, tmp_path, training_data)

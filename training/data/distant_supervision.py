@@ -18,12 +18,14 @@ from submission.storage.artifact_store import ArtifactStore
 from training.data.seeds import RandomStream, random_generator
 
 SAMPLE_FACTOR = 20  # arguments sampled per negative
-COMPARISONS_PER_CHUNK = 500_000  # Levenshtein comparisons per chunk
+COMPARISONS_PER_CHUNK = 500_000
 RETRIEVAL_DEPTH = 100  # documents retrieved per conclusion for hard negatives
 INDEX_SETTINGS = IndexSettings(stemmer="none")  # same index as the system `dirichlet`
 
 
-def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> np.ndarray:
+def sample_negatives(
+    arguments: pd.DataFrame, per_argument: int, seed: int, comparisons_per_chunk: int = COMPARISONS_PER_CHUNK
+) -> np.ndarray:
     """Sample negatives for every argument from the least similar conclusions.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
@@ -34,6 +36,7 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
         arguments: Arguments of one split, sorted by `normalised_conclusion`.
         per_argument: Number of negatives per argument.
         seed: Seed of the sample.
+        comparisons_per_chunk: Approximate number of conclusion pairs to compare at a time, which limits memory.
 
     Returns:
         Row indices (arguments, per_argument) of the negatives.
@@ -52,7 +55,7 @@ def sample_negatives(arguments: pd.DataFrame, per_argument: int, seed: int) -> n
         )
     result = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = random_generator(seed, RandomStream.NEGATIVES, per_argument)
-    chunks = list(_chunk_conclusions(starts, ends, per_argument))
+    chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
     for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
         samples = [_sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk]
         anchors = np.repeat(starts[chunk], [len(sample) for sample in samples])
@@ -122,8 +125,10 @@ def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per
     return rows
 
 
-def _chunk_conclusions(starts: np.ndarray, ends: np.ndarray, per_argument: int) -> Iterator[np.ndarray]:
-    """Yield conclusion indices in chunks of about COMPARISONS_PER_CHUNK comparisons."""
-    chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // COMPARISONS_PER_CHUNK
+def _chunk_conclusions(
+    starts: np.ndarray, ends: np.ndarray, per_argument: int, comparisons_per_chunk: int
+) -> Iterator[np.ndarray]:
+    """Yield conclusion indices in chunks of about `comparisons_per_chunk` comparisons."""
+    chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // comparisons_per_chunk
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

@@ -8,54 +8,6 @@ import numpy as np
 
 from tests.unit.training.conftest import TOPIC_WORDS
 
-ESSAYS = """-DOCSTART- -X- O O
-
-Should O
-zoos O
-close O
-? O
-Zoos MC-B
-are MC-I
-cruel MC-I
-. O
-They O
-are C-B
-small C-I
-because O
-there P-B
-'s P-I
-single-room P-I
-housing P-I
-! O
-"?" O
-
--DOCSTART- -X- -X- -X- O
-
-Golf P-B
-ends P-I
-. O
-Taxes C-B
-rise C-I
-"""
-WEBD = """-DOCSTART- -X- O O
-
-Zoos B-B
-
-go R-B
-on R-I
-
-and R-I
-on F-B
-. O
--DOCSTART- -X- -X- -X- O
-
--DOCSTART- -X- -X- -X- O
-
-Fine P-B
-, O
-Zoos C-B
-"""
-
 
 def write_tagged(directory: Path, documents: int = 40) -> Path:
     """Write both data sets; a premise extends from `because` to the next full stop, a claim from `so`."""

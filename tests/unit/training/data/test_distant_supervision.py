@@ -11,8 +11,14 @@ from rapidfuzz import fuzz
 
 from submission.errors import InputError
 from submission.storage.artifact_store import ArtifactStore
-from training.data import distant_supervision
-from training.data.distant_supervision import mine_hard_negatives, sample_negatives
+from training.data.distant_supervision import (
+    INDEX_SETTINGS,
+    Dirichlet,
+    _sample_rows,
+    mine_hard_negatives,
+    retrieve_for_conclusions,
+    sample_negatives,
+)
 from training.data.split import split_by_conclusion
 
 
@@ -30,53 +36,42 @@ def test_split_validates_on_conclusions_with_five_premises() -> None:
     train, validation = split_by_conclusion(make_arguments(a=4, b=5, c=6, d=5), seed=0)
     assert validation["normalised_conclusion"].tolist() == ["b"] * 5 + ["d"] * 5
     assert train["normalised_conclusion"].value_counts().to_dict() == {"c": 6, "a": 4}
-    with pytest.raises(InputError, match=r"exactly 5 premises .*\(maximum: 4\).*use a larger corpus"):
+    with pytest.raises(InputError, match=r"\(maximum: 4\)"):
         split_by_conclusion(make_arguments(a=4, b=2), seed=0)
 
+
+def test_split_samples_validation_conclusions_by_seed() -> None:
     frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)}).sample(frac=1, random_state=0)
-    first = split_by_conclusion(frame, seed=0)[1]
+    first, repeated, reseeded = (split_by_conclusion(frame, seed=seed)[1] for seed in (0, 0, 1))
     assert len(first) == 4885
-    assert first.equals(split_by_conclusion(frame, seed=0)[1])
-    assert set(first["normalised_conclusion"]) != set(split_by_conclusion(frame, seed=1)[1]["normalised_conclusion"])
+    assert first.equals(repeated)
+    assert set(first["normalised_conclusion"]) != set(reseeded["normalised_conclusion"])
 
 
 @pytest.mark.parametrize("per_argument", [1, 2])
-def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = sample_negatives(MANY, per_argument, seed=0)
+def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> None:
+    rows, conclusions = sample_negatives(MANY, per_argument, seed=0), MANY["normalised_conclusion"].to_numpy()
     assert rows.shape == (len(MANY), per_argument)
-    conclusions = MANY["normalised_conclusion"].to_numpy()
     assert (conclusions[rows] != conclusions[:, None]).all()
     for _, group in MANY.groupby("normalised_conclusion"):
         negatives = rows[group.index].ravel()
         assert len(set(negatives)) == len(negatives)
     assert (sample_negatives(MANY, per_argument, seed=1) != rows).any()
-    monkeypatch.setattr(distant_supervision, "COMPARISONS_PER_CHUNK", 50)
-    assert (sample_negatives(MANY, per_argument, seed=0) == rows).all()
+    assert (sample_negatives(MANY, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
 
 
-def test_negatives_are_the_least_similar_of_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_negatives_are_the_least_similar_of_a_sample() -> None:
     # few enough that each sample contains all arguments of other conclusions
     few = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
-    rows = sample_negatives(few, 1, seed=0)
-    conclusions = few["normalised_conclusion"].to_numpy()
+    rows, conclusions = sample_negatives(few, 1, seed=0), few["normalised_conclusion"].to_numpy()
     for conclusion, group in few.groupby("normalised_conclusion"):
         ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in conclusions if candidate != conclusion]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
     with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
-
-    sizes = []
-
-    class RecordingGenerator(np.random.Generator):
-        def choice(self, a: int, size: int, replace: bool) -> np.ndarray:  # type: ignore[override]
-            sizes.append((a, size, replace))
-            return super().choice(a, size=size, replace=replace)
-
-    monkeypatch.setattr(np.random, "default_rng", lambda seed: RecordingGenerator(np.random.PCG64(0)))
-    sample_negatives(MANY, 1, seed=0)
-    assert (len(MANY) - 7, 140, False) in sizes
-    assert (len(MANY) - 3, 60, False) in sizes
+    sample = _sample_rows(np.random.default_rng(0), 10, 13, 500, 2)
+    assert len({*sample.tolist()} - {10, 11, 12}) == 20 * 2 * 3
 
 
 ZOOS = pd.DataFrame(  # premises with words of other conclusions
@@ -95,20 +90,28 @@ ZOOS = pd.DataFrame(  # premises with words of other conclusions
 LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
-def hard_negatives(arguments: pd.DataFrame, index_dir: Path, seed: int = 0) -> dict[str, str]:
-    rows = mine_hard_negatives(arguments, LEAST_SIMILAR, seed, ArtifactStore(index_dir, {}))
-    return dict(zip(arguments["docno"], arguments["docno"].to_numpy()[rows], strict=True))
+def test_hard_negatives_are_premises_retrieved_for_the_conclusion(tmp_path: Path) -> None:
+    def mine(seed: int) -> dict[str, str]:
+        rows = mine_hard_negatives(ZOOS, LEAST_SIMILAR, seed, ArtifactStore(tmp_path / "index", {}))
+        return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))
 
-
-def test_hard_negatives_are_the_top_hundred_retrieved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    negatives = hard_negatives(ZOOS, tmp_path / "index")
+    negatives = mine(0)
     assert {negatives[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two for three arguments: one occurs twice
     assert negatives["b1"] in ("d1", "e1")
     assert (negatives["d1"], negatives["e1"]) == ("f1", "d1")  # no premise contains `taxes`: the fallback
     assert negatives["f1"] == "b1"
-    assert hard_negatives(ZOOS, tmp_path / "index") == negatives
-    assert len({tuple(hard_negatives(ZOOS, tmp_path / "index", seed).items()) for seed in range(8)}) > 2
-    assert distant_supervision.RETRIEVAL_DEPTH == 100
-    monkeypatch.setattr(distant_supervision, "RETRIEVAL_DEPTH", 1)
-    negatives = hard_negatives(ZOOS, tmp_path / "index")
-    assert {negatives[name] for name in ("a1", "a2", "a3")} == {"c1"}  # it contains both words, one of them twice
+    assert mine(0) == negatives
+    assert len({tuple(mine(seed).items()) for seed in range(8)}) > 2
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(1, ["c1"]), (2, ["c1", "b1"])])  # c1 contains both words, one of them twice
+def test_retrieval_returns_the_top_of_other_conclusions(depth: int, expected: list[str], tmp_path: Path) -> None:
+    shuffled = ZOOS.sample(frac=1, random_state=1)
+    docnos = shuffled["docno"].to_numpy()
+    retrieved = {
+        tuple(docnos[rows]): docnos[hits].tolist()
+        for rows, hits in retrieve_for_conclusions(
+            shuffled, INDEX_SETTINGS, Dirichlet(), depth, ArtifactStore(tmp_path / "index", {})
+        )
+    }
+    assert retrieved["a1", "a2", "a3"] == expected

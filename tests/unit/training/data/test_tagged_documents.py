@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,11 +10,30 @@ import pytest
 
 from submission.errors import InputError
 from tests.conftest import REAL_DATA, read_files
-from tests.unit.training.data.tagging_files import ESSAYS, WEBD, write_tagged
+from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents, tag_set
 from training.data.tagged_documents import load_documents, split_documents
 
+DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"
+
+
+def to_lines(tokens: str) -> str:
+    return tokens.replace(", ", "\n") + "\n"
+
+
+ESSAYS = (
+    DOCUMENT
+    + to_lines("Should O, zoos O, close O, ? O, Zoos MC-B, are MC-I, cruel MC-I, . O, They O, are C-B, small C-I, because O")
+    + to_lines('there P-B, \'s P-I, single-room P-I, housing P-I, ! O, "?" O')
+    + f"\n{DOCUMENT}"
+    + to_lines("Golf P-B, ends P-I, . O, Taxes C-B, rise C-I")
+)
+WEBD = (
+    DOCUMENT
+    + "\n".join(map(to_lines, ("Zoos B-B", "go R-B, on R-I", "and R-I, on F-B, . O")))
+    + f"\n{DOCUMENT}{DOCUMENT}Fine P-B\n, O\nZoos C-B\n"
+)
 PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
@@ -57,31 +77,23 @@ def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
     ],
 )
 def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
-    with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
-        read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
         read_essays(tmp_path, change(ESSAYS))
 
 
-def test_prepare_tags_writes_tables_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_tags_writes_tables_once(tmp_path: Path) -> None:
     data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
-    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
+    command = ["prepare", "tags", "-i", str(data), "--work-dir", str(work)]
+    assert main(command) == 0
     for name, source in SOURCES.items():
         assert load_documents(work, name) == read_documents(data, source)
     before = read_files(work)
     assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/manifest.json"}
-    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 0
-    assert read_files(work) == before
     (data / "es.txt").write_text(ESSAYS)
-    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work)]) == 5
-    assert "contains files made from another input" in capsys.readouterr().err
-    assert main(["prepare", "tags", "-i", str(data), "--work-dir", str(work), "--overwrite"]) == 0
+    assert main(command) == 5
+    assert read_files(work) == before
+    assert main([*command, "--overwrite"]) == 0
     assert len(load_documents(work, "essays")) == 2
-    (work / "tagging" / "essays.parquet").write_bytes(b"x")
-    with pytest.raises(InputError, match=r"damaged .* delete it and run `python -m training prepare tags` again"):
-        load_documents(work, "essays")
-    with pytest.raises(InputError, match=r"not found; run `python -m training prepare tags -i DIR --work-dir .*none`"):
-        load_documents(tmp_path / "none", "essays")
 
 
 def test_tag_set_merges_the_tags_of_data_sets() -> None:
@@ -89,28 +101,21 @@ def test_tag_set_merges_the_tags_of_data_sets() -> None:
     assert tag_set(("essays", "webd")) == (*tag_set(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
 
 
-def test_split_keeps_train_and_test_documents_apart() -> None:
-    documents = [TaggedDocument((str(n),), ("O",)) for n in range(50)]
+@pytest.mark.parametrize(("count", "sizes"), [(50, [40, 10]), (2, [1, 1])])
+def test_split_keeps_train_and_test_documents_apart(count: int, sizes: list[int]) -> None:
+    documents = [TaggedDocument((str(n),), ("O",)) for n in range(count)]
     split = split_documents(documents, 0)
     parts = [{document.tokens[0] for document in part} for part in (split.train, split.test)]
-    assert [len(part) for part in parts] == [40, 10]
-    assert len(set().union(*parts)) == 50
+    assert [len(part) for part in parts] == sizes
+    assert len(set().union(*parts)) == count
     assert split_documents(documents, 0) == split
-    assert split_documents(documents, 1).test != split.test
-    smallest = split_documents(documents[:2], 0)
-    assert [len(part) for part in (smallest.train, smallest.test)] == [1, 1]
-    merged = split + smallest
-    assert [len(part) for part in (merged.train, merged.test)] == [41, 11]
+    assert any(split_documents(documents, seed).test != split.test for seed in range(1, 9))
+    assert [len(part) for part in ((split + split).train, (split + split).test)] == [2 * size for size in sizes]
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published data are missing")
 def test_reader_counts_match_the_published_files() -> None:
-    counts = {}
-    for name, source in SOURCES.items():
-        documents = read_documents(PUBLISHED, source)
-        spans = [tag for document in documents for tag in document.tags if tag.startswith("B-")]
-        component_counts = {f"B-{component}": spans.count(f"B-{component}") for component in source.component_types}
-        counts[name] = {"documents": len(documents), **component_counts}
-    # three essays are duplicates
-    assert counts["essays"]["documents"] == 399
-    assert counts["webd"] == {"documents": 340, "B-P": 538, "B-C": 195, "B-B": 224, "B-R": 68, "B-F": 26}
+    essays, webd = (read_documents(PUBLISHED, source) for source in SOURCES.values())
+    assert len(essays) == 399  # three essays are duplicates
+    counts = Counter(tag for document in webd for tag in document.tags if tag.startswith("B-"))
+    assert (len(webd), counts) == (340, {"B-P": 538, "B-C": 195, "B-B": 224, "B-R": 68, "B-F": 26})

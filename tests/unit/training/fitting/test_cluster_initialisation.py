@@ -32,14 +32,11 @@ def encode_words(ranker: SNRM) -> np.ndarray:
 
 
 def test_latent_terms_are_rarity_weighted_cosines() -> None:
-    ranker, plain = build_network(ClusterInitialisation(0.5, 1.0)), build_network(ClusterInitialisation(0.0, 0.0))
-    cosines = encode_words(plain)
+    cosines = encode_words(build_network(ClusterInitialisation(0.0, 0.0)))
     assert cosines.max() == pytest.approx(1, abs=0.01)
-    rarity = np.log(np.arange(2, 22)) / np.log(21)
-    np.testing.assert_allclose(encode_words(ranker), np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
-
-    vectors = encode_words(build_network(ClusterInitialisation(0.5)))  # latent terms are the topics of words
-    assert ((vectors > 0).sum(1) == 1).all()
+    vectors, rarity = encode_words(build_network(ClusterInitialisation(0.5, 1.0))), np.log(np.arange(2, 22)) / np.log(21)
+    np.testing.assert_allclose(vectors, np.maximum(cosines - 0.5, 0) * rarity[:, None], rtol=0, atol=1e-6)
+    assert ((vectors > 0).sum(1) == 1).all()  # latent terms are the topics of words
     terms = vectors.argmax(1).reshape(5, 4)
     assert (terms == terms[0]).all()
     assert set(terms[0]) == {0, 1, 2, 3}
@@ -48,10 +45,8 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
 @torch.no_grad()
 def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
     ranker = build_network(ClusterInitialisation())
-    single = encode_words(ranker)
-    together = ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
+    single, together = encode_words(ranker), ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
     np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
-
     first, repeated, reseeded = (build_network(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(repeated)
     assert not first.equal(reseeded)
@@ -67,6 +62,6 @@ def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
         (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
     ],
 )
-def test_unsuitable_networks_raise(ranker: Ranker, message: str) -> None:
+def test_unsuitable_networks_are_refused(ranker: Ranker, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         initialise_from_clusters(ranker, word_vectors(), ClusterInitialisation(), 0)

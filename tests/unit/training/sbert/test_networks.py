@@ -39,28 +39,13 @@ def pairs() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["first", "second", "label"])
 
 
-def train_and_score(run: TrainingRun, seed: int, scratch_dir: Path) -> tuple[bytes, np.ndarray]:
-    """Run the full training; return the weights and the scores of the training pairs."""
-    model = run.train(seed, scratch_dir)
-    return serialise_trainable_state(model), score_pairs(model, run.pairs)
-
-
-def test_teacher_scores_are_probabilities(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
-    run = TrainingRun(encoder, replace(TEACHER, epochs=4), pairs.assign(label=1.0), CPU)
-    before = score_pairs(run.initial_network(0), pairs)
-    _, scores = train_and_score(run, 0, tmp_path)
-    assert scores.shape == (40,)
-    assert scores.dtype == np.float32
-    assert 0 <= before.min() < before.max() <= 1
-    assert 0 <= scores.min() < scores.max() <= 1
-    assert scores.mean() > before.mean() + 0.01  # all labels are 1
-
+def test_teacher_labels_in_the_training_precision(encoder: Path, pairs: pd.DataFrame) -> None:
     model = build_network(encoder, TEACHER, 0, CPU)
     scores = score_pairs(model, pairs)
-    assert np.array_equal(predict_labels(model, pairs, replace(TEACHER, bfloat16=False)), scores)
-    labels = predict_labels(model, pairs, replace(TEACHER, bfloat16=True))
-    assert labels.dtype == np.float32
-    assert 0 < abs(labels - scores).max() < 0.01
+    full, half = (predict_labels(model, pairs, replace(TEACHER, bfloat16=bfloat16)) for bfloat16 in (False, True))
+    assert np.array_equal(full, scores)
+    assert half.dtype == np.float32
+    assert 0 < abs(half - scores).max() < 0.01
 
 
 def test_student_scores_are_cosines_of_mean_pooled_vectors(encoder: Path, pairs: pd.DataFrame) -> None:
@@ -74,9 +59,8 @@ def test_student_scores_are_cosines_of_mean_pooled_vectors(encoder: Path, pairs:
     mean = hidden[0].mean(dim=0).detach().numpy()
     assert features["input_ids"].shape == (1, 8)  # six letters, [CLS] and [SEP]
     assert encode_texts(model, ["pa pb pc"])[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    long = " ".join(["pa pb"] * 12)  # texts are truncated
-    assert np.array_equal(*encode_texts(model, [long, f"{long} pc pd"]))
-    assert not np.array_equal(*encode_texts(model, ["pa pb", "pa pb pc pd"]))
+    long = " ".join(["pa pb"] * 12)
+    assert np.array_equal(*encode_texts(model, [long, f"{long} pc pd"]))  # texts are truncated
 
 
 @pytest.mark.parametrize(
@@ -108,28 +92,6 @@ def test_dropout_applies_to_trainable_blocks_only(encoder: Path, teacher: bool) 
     assert not torch.equal(unfrozen.embeddings(ids), unfrozen.embeddings(ids))
 
 
-def test_training_does_not_change_frozen_blocks(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
-    run = TrainingRun(encoder, STUDENT, pairs, CPU)
-    old, model = run.initial_network(0).state_dict(), run.train(0, tmp_path)
-    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, old[name])}
-    assert changed
-    assert {name.split("layer.")[1].split(".")[0] for name in changed if "layer." in name} == {"1", "2", "3"}
-    assert not [name for name in changed if "embeddings" in name]
-
-
-def test_students_share_frozen_layers(encoder: Path, pairs: pd.DataFrame) -> None:
-    shared = build_frozen_layers(encoder, STUDENT, CPU)
-    unshared = build_network(encoder, STUDENT, 0, CPU)
-    texts = ["", "pa", *pairs["first"], " ".join(["pa pb"] * 12)]
-    for _ in range(2):  # first computed, then cached
-        vectors = encode_texts(build_network(encoder, STUDENT, 0, CPU, shared), texts)
-        assert vectors == pytest.approx(encode_texts(unshared, texts), abs=1e-6)
-    model = build_network(encoder, STUDENT, 0, CPU, shared)
-    assert len(get_encoder(model).encoder.layer) == 3  # of four
-    with pytest.raises(ValueError, match="weights do not match the network"):
-        load_trainable_state(model, serialise_trainable_state(unshared))
-
-
 def test_frozen_layers_are_independent_of_batch_and_precision(encoder: Path) -> None:
     ids = torch.tensor([[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]])
     batched, single = (build_frozen_layers(encoder, STUDENT, CPU).train() for _ in range(2))
@@ -148,28 +110,19 @@ def test_frozen_layers_are_independent_of_batch_and_precision(encoder: Path) -> 
 def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool) -> None:
     training = replace(STUDENT, learning_rate=0.001, bfloat16=bfloat16)
     before = score_pairs(build_network(encoder, training, 0, CPU), pairs)
-    shared = build_frozen_layers(encoder, training, CPU)
-    computed_lengths: list[int] = []
+    shared, computed_lengths = build_frozen_layers(encoder, training, CPU), list[int]()
     shared.layers[1].register_forward_hook(lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1]))
     # fill the cache in inference mode, without gradients
     encode_texts(build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
     runs = [TrainingRun(encoder, training, pairs, CPU, layers) for layers in (None, shared)]
-    scores = [train_and_score(run, 0, tmp_path)[1] for run in runs]
+    models = [run.train(0, tmp_path) for run in runs]
+    scores = [score_pairs(model, pairs) for model in models]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
-
-
-def test_weights_depend_on_the_seed_only_and_can_be_restored(encoder: Path, pairs: pd.DataFrame, tmp_path: Path) -> None:
-    run = TrainingRun(encoder, TEACHER, pairs, CPU)
-    (weights, scores), (repeated, _), (reseeded, _) = (train_and_score(run, seed, tmp_path) for seed in (3, 3, 4))
-    assert weights == repeated != reseeded
-    model = run.initial_network(7)
-    assert not np.array_equal(score_pairs(model, pairs), scores)
-    load_trainable_state(model, weights)
-    assert np.array_equal(score_pairs(model, pairs), scores)
+    assert len(get_encoder(models[1]).encoder.layer) == 3  # of four
     with pytest.raises(ValueError, match="weights do not match the network"):
-        load_trainable_state(build_network(encoder, STUDENT, 0, CPU), weights)
+        load_trainable_state(models[1], serialise_trainable_state(build_network(encoder, TEACHER, 0, CPU)))
 
 
 @pytest.mark.parametrize("loss", ["cosine", "cosent", "multiple_negatives"])
@@ -180,27 +133,16 @@ def test_every_loss_separates_positives_from_negatives(encoder: Path, tmp_path: 
     negatives = [(" ".join(text), " ".join(texts[index - 1]), 0.0) for index, text in enumerate(texts)]
     pairs = pd.DataFrame([*positives, *negatives], columns=["first", "second", "label"])
     run = TrainingRun(encoder, TrainingConfig(loss, 0.003, 20, epochs=6, frozen_blocks=0), pairs, CPU)
-    before, after = score_pairs(run.initial_network(0), pairs), train_and_score(run, 0, tmp_path)[1]
-    gaps = [scores[:64].mean() - scores[64:].mean() for scores in (before, after)]
-    assert gaps[1] > 2 * gaps[0]
+    scores = [score_pairs(model, pairs) for model in (run.initial_network(0), run.train(0, tmp_path))]
+    before, after = (values[:64].mean() - values[64:].mean() for values in scores)
+    assert after > 2 * before
 
 
-def test_swap_pairs_doubles_the_training_pairs(encoder: Path, pairs: pd.DataFrame) -> None:
-    def steps(**settings: object) -> int:
-        defaults = {"loss": "cosine", "learning_rate": 0.01, "max_length": 20}
-        return TrainingRun(encoder, TrainingConfig(**defaults | settings), pairs, CPU).steps  # type: ignore[arg-type]
-
-    assert steps() == 3  # 40 pairs in batches of 16
-    assert steps(swap_pairs=True) == 5
-    assert steps(epochs=2) == 6
-    assert steps(loss="multiple_negatives") == 2  # the 20 pairs with labels of at least 0.5
-
+def test_swapped_pairs_follow_the_pairs(encoder: Path, pairs: pd.DataFrame) -> None:
     rows = TrainingRun(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
     assert rows.iloc[:40].equals(pairs)
-    assert rows["first"][40:].tolist() == pairs["second"].tolist()
-    assert rows["second"][40:].tolist() == pairs["first"].tolist()
-    assert rows["label"][40:].tolist() == pairs["label"].tolist()
-    assert len(TrainingRun(encoder, STUDENT, pairs, CPU)._dataset()) == 40
+    swapped = rows.iloc[40:].rename(columns={"first": "second", "second": "first"}).reset_index(drop=True)
+    assert swapped[["first", "second", "label"]].equals(pairs)
 
 
 def test_batches_group_pairs_of_similar_length() -> None:

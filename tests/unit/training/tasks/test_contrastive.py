@@ -43,22 +43,17 @@ def log_softmax(scores: np.ndarray) -> np.ndarray:
     return np.asarray(scores - np.log(np.exp(scores).sum(-1, keepdims=True)))
 
 
-def test_loss_excludes_premises_of_the_same_conclusion() -> None:
+@pytest.mark.parametrize(("weak_label_weight", "l1_weight"), [(0.0, 0.0), (1.0, 0.0), (0.25, 0.3)])
+def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight: float, l1_weight: float) -> None:
     ranker, queries, premises = build_network_and_vectors()
+    task = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=weak_label_weight, mu=20.0), l1_weight)
     scores = queries @ premises.T / 0.05
-    allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]
-    expected = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
-    loss = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=0.0)).loss(ranker, np.arange(4), np.arange(4))
-    assert loss.item() == pytest.approx(expected, abs=1e-5)
-    assert expected > 0.1
-
-
-def test_weak_labels_are_query_likelihoods() -> None:
-    ranker, queries, premises = build_network_and_vectors()
-    weak = build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=1.0, mu=20.0))
-    labels = np.exp(log_softmax(weak.query_log_likelihoods(np.arange(4))))
-    expected = -(labels * log_softmax(queries @ premises.T / 0.05)).sum(1).mean()
-    assert weak.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
+    allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]  # without other premises of the same conclusion
+    hard = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
+    labels = np.exp(log_softmax(task.query_log_likelihoods(np.arange(4))))
+    weak = -(labels * log_softmax(scores)).sum(1).mean()
+    expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1_weight * (queries.sum() + premises.sum()) / 4
+    assert task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
@@ -70,21 +65,3 @@ def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
     second = [log(20 * probabilities[5] / (3 + 20)), log((1 + 20 * probabilities[5]) / (2 + 20))]
     constants = [sum(log(probabilities[word]) for word in words) for words in ((2, 3), (5,))]
     np.testing.assert_allclose(likelihoods, np.array([first, second]) - np.array(constants)[:, None], rtol=0, atol=1e-9)
-
-
-def test_loss_interpolates_labels_and_adds_l1_penalty() -> None:
-    ranker, queries, premises = build_network_and_vectors()
-    batch = np.arange(4)
-    hard, weak, both, sparse = (
-        build_task(ContrastiveSpec(temperature=0.05, weak_label_weight=weight), l1_weight).loss(ranker, batch, batch).item()
-        for weight, l1_weight in ((0.0, 0.0), (1.0, 0.0), (0.25, 0.0), (0.25, 0.3))
-    )
-    assert both == pytest.approx(0.75 * hard + 0.25 * weak, abs=1e-5)
-    assert sparse == pytest.approx(both + 0.3 * (queries.sum() + premises.sum()) / 4, abs=1e-5)
-
-
-def test_micro_batches_contribute_by_size() -> None:
-    ranker, contrastive, rows = build_network_and_vectors()[0], build_task(ContrastiveSpec(temperature=0.05)), np.arange(3)
-    assert contrastive.loss(ranker, rows, np.arange(4)).item() == pytest.approx(
-        0.75 * contrastive.loss(ranker, rows, rows).item()
-    )

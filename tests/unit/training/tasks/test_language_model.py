@@ -69,14 +69,6 @@ def test_negatives_are_sampled_by_frequency() -> None:
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
 
 
-def test_validation_measures_accuracy_per_direction() -> None:
-    model, task = build_model(), build_task()
-    with torch.no_grad():
-        model.output_bias.weight[ARE] = 1e4  # always predicted
-    assert task.validate(model, 1) == {"ahead": 50.0, "back": 25.0, "both": 37.5}
-    assert task.measure_baselines() == {"most frequent word": {"both": 33.33}}
-
-
 def test_checkpoint_reproduces_predictions(tmp_path: Path) -> None:
     model, provenance = build_model(), {"training_data": {"input": {}}}
     save_network(tmp_path / "words", LanguageModelCheckpoint, model, READER, {}, provenance, "# test\n", None)

@@ -19,10 +19,8 @@ from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.data.quality import COLUMNS
-from training.fitting.frozen_layer_cache import FrozenLayerCache
+from training.evaluation.similarity import mean_correlations
 from training.fitting.initialisation import build_network, load_pooler_weights, read_encoder_config
-from training.fitting.listwise import build_ranked_lists
-from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec, QualityTask, mask_held_out_debates
@@ -79,24 +77,6 @@ def test_whole_debates_are_held_out() -> None:
         mask_held_out_debates(arguments(debates=1), 0)
 
 
-@pytest.mark.parametrize("loss", sorted(set(LOSSES) - {"list_mle"}))
-def test_batch_loss_covers_all_lists(loss: str) -> None:
-    ranker, tokeniser = build_tiny_network()
-    spec = replace(LISTS, loss=loss)
-    train = arguments()
-    train["premise"] = [" ".join(text.split()[: 8 - row % 5]) for row, text in enumerate(train["premise"])]
-    task = QualityTask(train, train, spec, tokeniser, CPU)
-    assert (task.train_size, task.validation_size) == (24, 12)
-    rows = np.array([5, 0, 11])
-    parts: list[Tensor] = [task.loss(ranker, part, rows) for part in (rows[:2], rows[2:])]
-    lists, scores = build_ranked_lists(train, 4, "list", loss), torch.full((3, 4), 9.0)
-    train_scores = torch.from_numpy(score_arguments(_trainee(ranker, tokeniser), train, CPU))
-    for position, row in enumerate(lists.rows[rows]):
-        scores[position, : (row >= 0).sum()] = train_scores[row[row >= 0]]
-    value = LOSSES[loss](torch.from_numpy(lists.labels[rows]), scores)
-    torch.testing.assert_close(sum(parts).detach(), value, rtol=1e-4, atol=1e-6)  # type: ignore[union-attr]
-
-
 def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> Any:
     return SimpleNamespace(network=ranker, tokeniser=tokeniser)
 
@@ -118,39 +98,30 @@ def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: st
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
 
-def test_training_orders_arguments_of_other_debates(local_encoder: str) -> None:
-    table = arguments()
-    test, dev = table["debate"] == "d5", table["debate"] == "d4"
-    network = train_network(RECIPE, table[~test & ~dev], table[dev], CPU)
-    scores = score_arguments(network, table[test], CPU)
-    assert np.corrcoef(scores, table[test]["score"])[0, 1] > 0.8
-
-
 def train_weights(recipe: Recipe) -> dict[str, Tensor]:
     table = arguments()
     dev = (table["debate"] == "d4").to_numpy()
     return train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
 
 
-SHORT = replace(RECIPE, training=replace(RECIPE.training, epochs=2))
-
-
-def test_seed_and_best_validation_determine_the_network(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shared: dict[object, FrozenLayerCache] = {}
-    monkeypatch.setattr("training.studies.argument_quality.fit._FROZEN_LAYERS", shared)
-    first, repeated, reseeded = (train_weights(replace(SHORT, seed=seed)) for seed in (0, 0, 1))
-    assert all(torch.equal(value, repeated[name]) for name, value in first.items())
-    assert not torch.equal(first["linear.weight"], reseeded["linear.weight"])
-    assert {name.split("layer.")[1][0] for name in first if "layer." in name} == {*"012"}  # one of four blocks is shared
-    [frozen] = shared.values()
-    assert len(frozen._cache) == len(arguments()[["topic", "premise"]].drop_duplicates())
-
-    one_epoch = train_weights(replace(RECIPE, training=replace(RECIPE.training, epochs=1)))
+def test_best_validation_determines_the_network(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one_epoch, two_epochs = (replace(RECIPE, training=replace(RECIPE.training, epochs=epochs)) for epochs in (1, 2))
+    expected = train_weights(one_epoch)
     for correlations in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(correlations)
         monkeypatch.setattr(QualityTask, "validate", lambda *_, values=values: {"Spearman": next(values)})
-        is_first = correlations[0] > correlations[1]
-        assert all(torch.equal(value, one_epoch[name]) for name, value in train_weights(SHORT).items()) == is_first
+        weights, is_first = train_weights(two_epochs), correlations[0] > correlations[1]
+        assert all(torch.equal(value, expected[name]) for name, value in weights.items()) == is_first
+
+
+def test_correlations_are_means_over_topics() -> None:
+    rows = [("ukp", "d", topic, f"{n}", "", float(n)) for topic, size in (("a", 4), ("b", 2)) for n in range(size)]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    correlations = mean_correlations(table, np.array([1.0, 2, 3, 4, 5, 0]))
+    assert correlations == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
+    assert mean_correlations(table, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
+    with pytest.raises(InputError, match="ukp, topic 'a': all arguments have the same quality"):
+        mean_correlations(table.assign(score=1.0), np.arange(6.0))
 
 
 @pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])
@@ -165,7 +136,7 @@ def test_cached_frozen_layers_change_no_result(
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()
-    recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(SHORT.encoder, bfloat16=bfloat16))
+    recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(RECIPE.encoder, bfloat16=bfloat16))
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
     cached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)

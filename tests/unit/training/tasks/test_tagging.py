@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
 from submission.models.crf import FORBIDDEN_SCORE
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
 from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
-from training.tasks.tagging import TaggedPassages, TaggingTask, compute_crf_loss, predict_tags
+from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
@@ -51,31 +50,6 @@ def test_components_restart_per_passage_and_unseen_transitions_are_forbidden() -
     transitions = {(TAGS[to - 1], (*TAGS, "start")[origin - 1]) for to, origin in allowed[1:-1, 1:].nonzero().add(1).tolist()}
     expected = {("B-P", "start"), ("O", "start"), ("I-P", "B-P"), ("I-P", "I-P"), ("O", "B-P")}
     assert transitions == expected | {("B-C", "O"), ("I-C", "B-C"), ("O", "I-C")}
-
-
-def test_loss_compares_emissions_with_the_tags_of_a_passage() -> None:
-    tagger = build_tagger().eval()
-    task, examples = TaggingTask(Split(TRAIN, TEST), tagger, READER), TaggedPassages.from_documents(TRAIN, READER)
-    inputs = tagger.collate([examples.passages[3]])
-    tags = torch.tensor([[TAGS.index(tag) + 1 for tag in examples.tags[3]]])
-    expected = compute_crf_loss(tagger.crf, tagger(*inputs), tags, inputs[-1])
-    torch.testing.assert_close(task.loss(tagger, np.array([3]), np.array([3])), expected)
-
-
-def test_validation_and_baselines_use_held_out_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    tagger = build_tagger()
-    task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
-    tags = {"zoos": "B-P", "close": "B-C", "cruel": "O", ".": "O"}
-
-    def predict(_: TARGER, passages: list[SurfacePassage]) -> list[list[str]]:
-        return [[tags[token] for token in passage.tokens] for passage in passages]
-
-    monkeypatch.setattr("training.tasks.tagging.predict_tags", predict)
-    expected = {"precision": 50.0, "recall": 100.0, "F1": 66.67, "accuracy": 75.0}
-    assert task.validate(tagger, 1) == task.validate_final(tagger, 1) == expected
-    baselines = task.measure_baselines()
-    assert baselines["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": 75.0}
-    assert baselines["most frequent tag per word"]["accuracy"] == 25.0  # the first tag wins a tie
 
 
 def test_predicted_tags_are_in_the_order_of_passages() -> None:
