@@ -288,19 +288,6 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
     assert all(0 <= row["document sparsity"] <= 100 for row in metrics["log"])
 
 
-def test_learning_rate_decays_to_zero(fit: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates: list[float] = []
-    step = torch.optim.Adam.step
-
-    def record(optimiser: torch.optim.Adam) -> None:
-        rates.append(optimiser.param_groups[0]["lr"])
-        step(optimiser)
-
-    monkeypatch.setattr(torch.optim.Adam, "step", record)
-    assert main(fit(f"{KNRM_RECIPE}linear_decay = true\nmax_steps = 10\n")) == 0
-    assert rates == pytest.approx([0.01 * (1 - i / 10) for i in range(10)])
-
-
 def test_second_process_in_the_work_dir_fails(
     corpus: Path, work_dir: Path, write_recipe: Callable[..., str], assert_fails: AssertFails
 ) -> None:

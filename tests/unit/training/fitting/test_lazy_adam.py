@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import math
-from copy import deepcopy
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from submission.errors import UsageError
-from submission.models.padding import PaddedTexts
-from submission.models.ranker import SiameseRanker
+from submission.models.ranker import Ranker, SiameseRanker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
 from submission.models.rankers.snrm import SNRM
-from training.data.pair_tables import TrainingPairs
-from training.fitting.recipe import Recipe
 from training.fitting.task import LazyAdam
-from training.fitting.training_loop import take_step
-from training.tasks.pairs import MaskedIds, PairwiseSpec, PairwiseTask, hinge_loss, pairwise_loss
-
-CPU = torch.device("cpu")
-RECURRING = list(range(2, 7))  # words of every batch
-BATCHES = [list(range(start, start + 10)) for start in (10, 20, 30)]  # words of one batch only
-NEVER = list(range(40, 50))  # words of no batch
+from training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 
 
-def pairs() -> TrainingPairs:
-    """Build three batches of four pairs; some words recur in every batch, the others occur in one batch only."""
-    rng = np.random.default_rng(0)
-
-    def texts(length: int) -> PaddedTexts:
-        return PaddedTexts.from_ids([list(rng.choice(RECURRING + words, length - i)) for words in BATCHES for i in range(4)])
-
-    queries, premises = texts(6), texts(20)
-    for rows in np.arange(12).reshape(3, 4):  # random texts may lack some words
-        premises.ids[rows[0], :5] = torch.tensor(RECURRING).int()
-        premises.ids[rows[1], :10] = torch.tensor(BATCHES[rows[0] // 4]).int()
-    return TrainingPairs(queries, premises, np.arange(12) // 4 * 4 + (np.arange(12) + 1) % 4)
-
-
-def task(data: TrainingPairs) -> PairwiseTask:
-    """Build a task without validation queries."""
-    return PairwiseTask(data, SimpleNamespace(candidates=()), Recipe(ranker="knrm", task=PairwiseSpec()), CPU)  # type: ignore[arg-type]
-
-
-def build_sparse_and_dense() -> tuple[KNRM, LazyAdam, KNRM, torch.optim.Adam]:
-    """Build equal networks with sparse and dense embeddings, and their optimisers."""
+def build_tables(rows: int) -> list[tuple[nn.Embedding, torch.optim.Adam]]:
+    """Build equal tables with sparse and dense gradients, and their optimisers."""
     torch.manual_seed(0)
-    lazy = KNRM(KNRM.Config(vocabulary=50, dimensions=8, dropout=0.0))
-    dense = deepcopy(lazy)
-    lazy.embedding.sparse = True
-    return lazy, LazyAdam(lazy.parameters(), lr=0.01), dense, torch.optim.Adam(dense.parameters(), lr=0.01)
+    values = torch.randn(rows, 3)
+    sparse, dense = (nn.Embedding.from_pretrained(values.clone(), freeze=False, sparse=sparse) for sparse in (True, False))
+    return [(sparse, LazyAdam(sparse.parameters(), lr=0.1)), (dense, torch.optim.Adam(dense.parameters(), lr=0.1))]
 
 
 def assert_near(actual: Tensor, expected: Tensor) -> None:
@@ -62,22 +30,21 @@ def assert_near(actual: Tensor, expected: Tensor) -> None:
 
 
 def test_lazy_adam_updates_only_rows_with_gradients() -> None:
-    lazy, lazy_optimiser, dense, adam = build_sparse_and_dense()
-    before, tables, dense_tables = lazy.embedding.weight.detach().clone(), [], []
-    for rows in np.arange(12).reshape(3, 4):
-        losses = [take_step(r, o, task(pairs()), rows, 4) for r, o in ((lazy, lazy_optimiser), (dense, adam))]
-        assert losses[0] == pytest.approx(losses[1], abs=1e-6)
-        tables.append(lazy.embedding.weight.detach().clone())
-        dense_tables.append(dense.embedding.weight.detach().clone())
-    updated = RECURRING + BATCHES[0]
-    assert_near(tables[0][updated], dense_tables[0][updated])
-    assert ((tables[0] - before)[updated].abs().amax(1) > 0.005).all()
-    recent = RECURRING + BATCHES[2]  # first gradients of the latter at the third step
-    assert_near(tables[-1][recent], dense_tables[-1][recent])
-    assert_near(lazy.linear.weight, dense.linear.weight)
-    assert torch.equal(tables[-1][BATCHES[0]], tables[0][BATCHES[0]])
-    assert ((dense_tables[-1] - dense_tables[0])[BATCHES[0]].abs().amax(1) > 0.005).all()  # Adam keeps updating them
-    assert torch.equal(tables[-1][NEVER], before[NEVER])
+    tables, history = build_tables(7), []
+    history.append([table.weight.detach().clone() for table, _ in tables])
+    for rows in ([1, 2, 1], [1, 3], [1, 4]):
+        for table, optimiser in tables:
+            table(torch.tensor(rows)).square().sum().backward()
+            optimiser.step()
+            optimiser.zero_grad()
+        history.append([table.weight.detach().clone() for table, _ in tables])
+    (start, _), (first, dense_first), _, (last, dense_last) = history
+    assert_near(first[[1, 2]], dense_first[[1, 2]])
+    assert_near(last[[1, 4]], dense_last[[1, 4]])  # the first gradient of row 4 is at the third step
+    assert torch.equal(last[2], first[2])
+    assert not torch.isclose(dense_last[2], dense_first[2]).any()  # Adam keeps updating it
+    assert torch.equal(last[[0, 5, 6]], start[[0, 5, 6]])
+    assert not torch.isclose(first[[1, 2]], start[[1, 2]]).any()
 
 
 def test_lazy_adam_keeps_moments_of_rows_without_gradient() -> None:
@@ -96,13 +63,13 @@ def test_lazy_adam_keeps_moments_of_rows_without_gradient() -> None:
 
 
 def test_lazy_adam_matches_adam_for_small_gradients() -> None:
-    tables = [nn.Embedding.from_pretrained(torch.zeros(2, 3), freeze=False, sparse=sparse) for sparse in (True, False)]
-    for table, optimiser_class in zip(tables, (LazyAdam, torch.optim.Adam), strict=True):
-        optimiser = optimiser_class(table.parameters(), lr=0.1)
+    (sparse, lazy), (dense, adam) = build_tables(2)
+    start = sparse.weight[1].detach().clone()
+    for table, optimiser in ((sparse, lazy), (dense, adam)):
         (table(torch.tensor([1])) * torch.tensor([1e-7, -1e-8, 1e-6])).sum().backward()
         optimiser.step()
-    assert_near(tables[0].weight, tables[1].weight)
-    assert_near(tables[0].weight[1].detach(), torch.tensor([-0.1 / 1.1, 0.05, -0.1 / 1.01]))
+    assert_near(sparse.weight, dense.weight)
+    assert_near(sparse.weight[1].detach() - start, torch.tensor([-0.1 / 1.1, 0.05, -0.1 / 1.01]))
 
 
 def random_texts(length: int) -> MaskedIds:
@@ -114,6 +81,10 @@ def random_texts(length: int) -> MaskedIds:
 def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
     torch.manual_seed(1)
     return random_texts(5), random_texts(12), random_texts(9)
+
+
+def test_hinge_loss_matches_hand_computed_value() -> None:
+    assert hinge_loss(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.5]), 1.0) == (0 + 2.5) / 2
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
@@ -133,12 +104,13 @@ def test_batched_premises_change_neither_loss_nor_gradients(ranker: SiameseRanke
 
 
 def test_l1_penalty_covers_all_latent_vectors() -> None:
-    ranker = SNRM(SNRM.Config(30, 8, latent=10))
-    texts = batch()
-    vectors = [ranker.encode(*part) for part in texts]
+    ranker, texts = SNRM(SNRM.Config(30, 8, latent=10)), batch()
     added = pairwise_loss(ranker, *texts, 1.0, 0.5) - pairwise_loss(ranker, *texts, 1.0, 0.0)
-    assert added.item() == pytest.approx(0.5 * sum(part.abs().sum().item() for part in vectors) / 4, abs=1e-5)
-    assert added > 0.1
-    for ranker_without_vectors in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
-        with pytest.raises(UsageError, match="has no latent vectors"):
-            pairwise_loss(ranker_without_vectors, *batch(), 1.0, 0.5)
+    norms = sum(ranker.encode(*part).abs().sum().item() for part in texts)
+    assert added.item() == pytest.approx(0.5 * norms / 4, abs=1e-5)
+
+
+@pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))])
+def test_l1_penalty_needs_latent_vectors(ranker: Ranker) -> None:
+    with pytest.raises(UsageError, match="has no latent vectors"):
+        pairwise_loss(ranker, *batch(), 1.0, 0.5)

