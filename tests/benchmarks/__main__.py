@@ -10,9 +10,9 @@ import argparse
 import json
 import logging
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -22,28 +22,21 @@ from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
 from tests.benchmarks import (
-    bert,
-    bfloat16,
-    corpus,
-    deepct,
-    dense,
+    encoders,
     engine,
     fusion,
+    indexes,
     precision,
     rank,
-    read_runs,
+    reading,
     readme,
-    retrieval,
     scaling,
     targer,
-    term_index,
     training,
     word_networks,
-)  # fmt: skip
+)
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
-
-BERT_TARGETS = {"vanilla_bert": 1.1, "cedr_drmm": 0.9, "cedr_knrm": 0.9}  # minimum speed ratios to the baseline
 
 
 @dataclass
@@ -62,92 +55,67 @@ class Inputs:
         """Input with a full-size corpus: that of `--full`, or one generated on first use."""
         return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full", self.argument_count)
 
-    def compare(self, benchmark: Benchmark, task: str, target: float) -> Result:
-        """Compare both implementations of a benchmark, with the requested number of repetitions."""
-        return compare(benchmark, task, target, self.repetitions)
+
+Measure = Callable[[Inputs], Sequence[Benchmark | Result]]  # benchmarks are compared afterwards
 
 
-def _score_with_word_network(name: str, target: float) -> Callable[[Inputs], list[Result]]:
-    task = f"{name}: the candidates of all topics, CPU"
-    return lambda inputs: [inputs.compare(word_networks.build_benchmark(name, inputs.directory), task, target)]
+def _score_with_word_network(inputs: Inputs, name: str, target: float) -> list[Benchmark]:
+    return [word_networks.build_benchmark(name, inputs.directory, target)]
 
 
-def _score_with_bert(name: str, target: float) -> Callable[[Inputs], list[Result]]:
-    task = f"{name}: {bert.PAIRS} pairs, CPU, float32"
-    return lambda inputs: [inputs.compare(bert.build_benchmark(name, inputs.directory), task, target)]
+def _score_with_bert(inputs: Inputs, name: str, target: float) -> list[Benchmark]:
+    return [encoders.build_bert_benchmark(name, inputs.directory, target)]
 
 
-def _train(name: str, steps: int, target: float) -> Callable[[Inputs], list[Result]]:
-    task = f"{name}: training steps, vocabulary of {training.ROWS:,} words, CPU"
-    return lambda inputs: [inputs.compare(training.build_benchmark(name, steps), task, target)]
+def _train(_: Inputs, name: str, steps: int, target: float) -> list[Benchmark]:
+    return [training.build_benchmark(name, steps, target)]
 
 
-def _encode_in_bfloat16(inputs: Inputs) -> list[Result]:
+def _encode_in_bfloat16(inputs: Inputs) -> list[Benchmark]:
     try:
-        benchmarks = bfloat16.build_benchmarks(inputs.directory)
+        return precision.build_encoder_benchmarks(inputs.directory)
     except UsageError as error:
         print(f"bfloat16: skipped: {error}")
         return []
-    return [
-        inputs.compare(benchmark, f"{benchmark.name}: {benchmark.unit} of a collection, CPU, bfloat16", 2)
-        for benchmark in benchmarks
-    ]
 
 
 def _measure_precision(inputs: Inputs) -> list[Result]:
     if not inputs.qrels:
         print("precision: skipped; add --qrels FILE")
         return []
-    return precision.measure(inputs.directory, inputs.qrels)
+    return precision.measure_ranker(inputs.directory, inputs.qrels)
 
 
-def _score_on_gpu(inputs: Inputs) -> list[Result]:
+def _score_on_gpu(inputs: Inputs) -> list[Benchmark]:
     if not torch.cuda.is_available():
         print("gpu: skipped; this machine has no CUDA device")
         return []
-    return [
-        inputs.compare(
-            word_networks.build_gpu_benchmark(name, inputs.directory),
-            f"{name}: the candidates of all topics, GPU, float16",
-            4,
-        )
-        for name in BERT_TARGETS
-    ]
+    return [word_networks.build_gpu_benchmark(name, inputs.directory) for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")]
 
 
-BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
-    "corpus": lambda inputs: corpus.measure(inputs.full_size, inputs.work_dir, inputs.repetitions),
-    "read_runs": lambda inputs: [read_runs.measure(inputs.repetitions)],
-    "bm25": lambda inputs: [
-        inputs.compare(retrieval.build_benchmark(inputs.full_size), "BM25 of topics over the conclusions of a large corpus", 50)
-    ],
-    "term_index": lambda inputs: term_index.measure(inputs.full_size, inputs.work_dir),
-    "knrm": _score_with_word_network("knrm", 5),
-    "drmm": _score_with_word_network("drmm", 5),
-    "conv_knrm": _score_with_word_network("conv_knrm", 3),
-    "gru": _score_with_word_network("gru", 1.5),
-    "snrm": lambda inputs: [
-        inputs.compare(word_networks.build_snrm_benchmark(inputs.directory), "snrm: document vectors for the index, CPU", 2)
-    ],
-    **{name: _score_with_bert(name, target) for name, target in BERT_TARGETS.items()},
-    "sbert": lambda inputs: [
-        inputs.compare(dense.build_benchmark(inputs.directory), f"sbert: {dense.TEXTS} premises, CPU, float32", 1.3),
-        dense.measure_search(),
-    ],
-    "deepct": lambda inputs: [
-        inputs.compare(deepct.build_benchmark(inputs.directory), "deepct: passages, CPU, float32", 1.3),
-        deepct.measure_memory(),
-    ],
+BENCHMARKS: dict[str, Measure] = {
+    "corpus": lambda inputs: reading.measure_corpus(inputs.full_size, inputs.work_dir, inputs.repetitions),
+    "read_runs": lambda inputs: [reading.measure_run(inputs.repetitions)],
+    "bm25": lambda inputs: [indexes.build_bm25_benchmark(inputs.full_size)],
+    "term_index": lambda inputs: indexes.measure_term_index(inputs.full_size, inputs.work_dir),
+    "knrm": partial(_score_with_word_network, name="knrm", target=5),
+    "drmm": partial(_score_with_word_network, name="drmm", target=5),
+    "conv_knrm": partial(_score_with_word_network, name="conv_knrm", target=3),
+    "gru": partial(_score_with_word_network, name="gru", target=1.5),
+    "snrm": lambda inputs: [word_networks.build_snrm_benchmark(inputs.directory)],
+    "vanilla_bert": partial(_score_with_bert, name="vanilla_bert", target=1.1),
+    "cedr_drmm": partial(_score_with_bert, name="cedr_drmm", target=0.9),
+    "cedr_knrm": partial(_score_with_bert, name="cedr_knrm", target=0.9),
+    "sbert": lambda inputs: [encoders.build_sbert_benchmark(inputs.directory), indexes.measure_dense_search()],
+    "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory), encoders.measure_deepct_memory()],
     "targer": lambda inputs: targer.measure(inputs.directory, inputs.repetitions),
     "bfloat16": _encode_in_bfloat16,
     "precision": _measure_precision,
     "gpu": _score_on_gpu,
-    "knrm_training": _train("knrm", 20, 5),
-    "conv_knrm_training": _train("conv_knrm", 5, 2),
-    "gru_training": _train("gru", 3, 1.2),
-    "snrm_training": lambda inputs: [
-        inputs.compare(training.build_snrm_benchmark(inputs.directory), "snrm: arguments per training step, CPU", 4)
-    ],
+    "knrm_training": partial(_train, name="knrm", steps=20, target=5),
+    "conv_knrm_training": partial(_train, name="conv_knrm", steps=5, target=2),
+    "gru_training": partial(_train, name="gru", steps=3, target=1.2),
+    "snrm_training": lambda inputs: [training.build_snrm_benchmark(inputs.directory)],
     "fusion": lambda inputs: fusion.measure(inputs.full_size),
     "engine": lambda inputs: engine.measure(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: rank.measure_memory(inputs.full_size),
@@ -157,47 +125,33 @@ BENCHMARKS: dict[str, Callable[[Inputs], list[Result]]] = {
 }
 
 
+def parse_arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
+    names = f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=names)
+    add_path, add_number = partial(parser.add_argument, type=Path), partial(parser.add_argument, type=int, metavar="N")
+    help_text = "input directory of the networks' benchmarks (default: the sample)"
+    add_path("-i", "--input", default=SAMPLE_INPUT, metavar="DIR", help=help_text)
+    add_path("--qrels", metavar="FILE", help="qrels of the input, to compare nDCG@5 across precisions")
+    add_path("--full", metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)")
+    help_text = "number of arguments in the generated corpus (default: that of args.me)"
+    add_number("--arguments", default=ARGUMENTS, help=help_text)
+    add_number("--repetitions", default=3, help="number of timed repetitions (default: 3)")
+    add_path("--json", metavar="FILE", help="JSON file to update with the results")
+    help_text = "PNG file for a plot of time against input size; no benchmarks are run"
+    add_path("--scaling", metavar="FILE", help=help_text)
+    help_text = "JSON file with the results to write to the READMEs; no benchmarks are run"
+    add_path("--readme", metavar="FILE", help=help_text)
+    args = parser.parse_args()
+    if unknown := set(args.names) - set(BENCHMARKS):
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; expected {', '.join(BENCHMARKS)}")
+    return args
+
+
 def main() -> None:
     """Run the benchmarks named on the command line and print their results."""
-    parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}")
-    parser.add_argument(
-        "-i",
-        "--input",
-        type=Path,
-        default=SAMPLE_INPUT,
-        metavar="DIR",
-        help="input directory of the networks' benchmarks (default: the sample)",
-    )
-    parser.add_argument("--qrels", type=Path, metavar="FILE", help="qrels of the input, to compare nDCG@5 across precisions")
-    parser.add_argument(
-        "--full", type=Path, metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)"
-    )
-    parser.add_argument(
-        "--arguments",
-        type=int,
-        default=ARGUMENTS,
-        metavar="N",
-        help="number of arguments in the generated corpus (default: that of args.me)",
-    )
-    parser.add_argument("--repetitions", type=int, default=3, metavar="N", help="number of timed repetitions (default: 3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="JSON file to update with the results")
-    parser.add_argument(
-        "--scaling",
-        type=Path,
-        metavar="FILE",
-        help="PNG file for a plot of time against input size; no benchmarks are run",
-    )
-    parser.add_argument(
-        "--readme",
-        type=Path,
-        metavar="FILE",
-        help="JSON file with the results to write to the READMEs; no benchmarks are run",
-    )
-    args = parser.parse_args()
-    unknown = set(args.names) - set(BENCHMARKS)
-    if unknown:
-        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; expected {', '.join(BENCHMARKS)}")
+    args = parse_arguments()
     if args.readme:
         readme.update(args.readme)
         return
@@ -212,7 +166,8 @@ def main() -> None:
             return
         results: dict[str, list[dict[str, object]]] = {}
         for name in args.names or BENCHMARKS:
-            rows = BENCHMARKS[name](inputs)
+            items = BENCHMARKS[name](inputs)
+            rows = [compare(item, inputs.repetitions) if isinstance(item, Benchmark) else item for item in items]
             print("\n".join(result.format() for result in rows), flush=True)
             results[name] = [asdict(result) for result in rows]
             if args.json:

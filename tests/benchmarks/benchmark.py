@@ -15,6 +15,7 @@ from submission.progress import track
 from tests.benchmarks import subprocess_runner
 
 ROOT = Path(__file__).parent.parent.parent
+Seconds = dict[str, list[float]]  # times of the repetitions, by implementation
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Benchmark:
     """This project's and a baseline's implementation of a task, and the number of units that each processes."""
 
     name: str
+    task: str
     baseline_name: str
     unit: str
     units: int
     ours: Callable[[], object]
     baseline: Callable[[], object]
+    target: float  # minimum ratio
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Result:
     baseline: str
     ratio: float
     target: float | None = None  # minimum ratio
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # times of the repetitions, by implementation
+    seconds: Seconds = field(default_factory=dict)
 
     def format(self) -> str:
         """Format the result as one line of text."""
@@ -48,26 +51,32 @@ class Result:
         return f"{self.task}: {self.ours}; {self.baseline_name}: {self.baseline}; ratio {self.ratio:.2f}{target}"
 
 
-def compare(benchmark: Benchmark, task: str, target: float | None, repetitions: int) -> Result:
-    """Time both implementations and compute the ratio of their medians."""
-    ours, baseline = time_rounds(benchmark, repetitions)
-    medians = statistics.median(ours), statistics.median(baseline)
-    rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in medians]
-    times = {"ours": ours, "baseline": baseline}
-    return Result(benchmark.name, task, benchmark.baseline_name, *rates, medians[1] / medians[0], target, times)
-
-
-def time_rounds(benchmark: Benchmark, repetitions: int) -> tuple[list[float], list[float]]:
-    """Time both implementations alternately, after a warm-up round."""
-    ours: list[float] = []
-    baseline: list[float] = []
+def compare(benchmark: Benchmark, repetitions: int) -> Result:
+    """Time both implementations alternately, after a warm-up round, and compute the ratio of their medians."""
+    seconds: Seconds = {"ours": [], "baseline": []}
     for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
-        for times, function in ((ours, benchmark.ours), (baseline, benchmark.baseline)):
-            start = time.perf_counter()
-            function()
+        for times, function in zip(seconds.values(), (benchmark.ours, benchmark.baseline), strict=True):
+            elapsed = time_call(function)
             if round_:
-                times.append(time.perf_counter() - start)
-    return ours, baseline
+                times.append(elapsed)
+    ours, baseline = map(statistics.median, seconds.values())
+    rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in (ours, baseline)]
+    names = benchmark.name, benchmark.task, benchmark.baseline_name
+    return Result(*names, *rates, baseline / ours, benchmark.target, seconds)
+
+
+def compare_with_target(
+    name: str, task: str, value: float, target: float, unit: str, seconds: Seconds | None = None, digits: int = 2
+) -> Result:
+    """Compare a measured time or size with its maximum."""
+    return Result(name, task, "target", f"{value:.{digits}f} {unit}", f"{target:g} {unit}", target / value, 1, seconds or {})
+
+
+def time_call(function: Callable[[], object]) -> float:
+    """Return the seconds of a call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 @dataclass(frozen=True)

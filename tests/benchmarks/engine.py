@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import tempfile
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -18,15 +17,14 @@ from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.engine.factory import open_engine
 from submission.engine.ray_engine import RayEngine
 from submission.engine.shards import Shard, compute_shards
-from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from submission.retrieval.dense import encode_shard
-from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
-from tests.benchmarks.benchmark import Benchmark, Result, compare
-from tests.benchmarks.synthetic_inputs import open_execution
+from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
+from tests.benchmarks.synthetic_inputs import open_empty_store, open_execution
+from tests.benchmarks.word_networks import score_without_cache
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
 FEW_SHARDS, MANY_SHARDS = 2_000, 20_000  # numbers of empty shards
@@ -47,11 +45,11 @@ def _measure_throughput(directory: Path, ray: Engine, threads: int, repetitions:
     """Compare Ray, with one worker per thread of this process, with the local engine on `threads` threads."""
     workers = torch.get_num_threads()
     task = f"vanilla_bert: {PAIRS} pairs, {workers} one-thread workers of Ray"
-    benchmark = build_benchmark(directory, ray, threads)
-    return compare(benchmark, task, 0.95 if threads == workers else 0.9 * workers, repetitions)
+    target = 0.95 if threads == workers else 0.9 * workers
+    return compare(build_benchmark(directory, ray, threads, task, target), repetitions)
 
 
-def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
+def build_benchmark(directory: Path, ray: Engine, threads: int, task: str, target: float) -> Benchmark:
     """Build the benchmark; its rounds raise AssertionError unless all their scores are bitwise equal."""
     checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
@@ -62,8 +60,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
         tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # keeps tokenisation out of the measured time
 
     def score_pairs(engine: Engine) -> None:
-        with tempfile.TemporaryDirectory() as folder:  # a new cache in each round
-            round_scores.append(score_documents(pairs, tokens, checkpoint, CPU, ArtifactStore(Path(folder), {}), engine))
+        round_scores.append(score_without_cache(pairs, tokens, checkpoint, CPU, engine))
         if not (round_scores[-1] == round_scores[0]).all():
             raise AssertionError("the scores of two rounds differ")
 
@@ -76,7 +73,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int) -> Benchmark:
             torch.set_num_threads(thread_count)
 
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
-    return Benchmark("engine", baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline)
+    return Benchmark("engine", task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target)
 
 
 def _measure_empty_shards(ray: Engine) -> list[Result]:
@@ -114,9 +111,7 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
         documents, docnos = execution.documents, execution.documents.searchable_docnos
         encode, texts = partial(encode_shard, checkpoint, "premise", CPU), _read_premises(documents, docnos[:TEXTS])
         torch.set_num_threads(1)
-        start = time.perf_counter()
-        encode(texts)
-        worker_seconds = (time.perf_counter() - start) * DENSE_SHARD_SIZE / len(texts)
+        worker_seconds = time_call(lambda: encode(texts)) * DENSE_SHARD_SIZE / len(texts)
         torch.set_num_threads(threads)
         size = len(encode(texts)) * DENSE_SHARD_SIZE // len(texts)
         batches = [list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE)) for n in range(DRIVER_SHARDS)]
@@ -151,8 +146,6 @@ def _time_driver(ray: Engine, function: ZeroBytes, shards: list[Shard[object]]) 
 
 def _time_shards(ray: Engine, function: ZeroBytes | type[bytes], shards: list[Shard[object]]) -> float:
     """Measure the elapsed time per shard."""
-    with tempfile.TemporaryDirectory() as folder:
+    with open_empty_store() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
-        start = time.perf_counter()
-        compute_shards(function, shards, ArtifactStore(Path(folder), {}), ray, CPU, "shards", "shards")
-        return (time.perf_counter() - start) / len(shards)
+        return time_call(lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")) / len(shards)

@@ -11,10 +11,9 @@ import tempfile
 from pathlib import Path
 
 import msgspec
-import torch
 
-from submission.data.args_me import find_corpus_files
 from submission.data.dataset import Dataset
+from submission.engine.base import CPU
 from submission.inference.device import limit_threads
 from submission.paths import CHECKPOINT_DIR
 from submission.storage.cache_directory import CacheDirectory
@@ -22,10 +21,10 @@ from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encod
 from submission.systems.catalogue import FUSION_CANDIDATES
 from submission.systems.execution import CheckpointStore, Execution
 from submission.systems.learned_fusion import LearnedFusionStage
-from tests.benchmarks.benchmark import Result, run_process
+from tests.benchmarks.benchmark import Result, compare_with_target, run_process
+from tests.benchmarks.synthetic_inputs import measure_corpus_gigabytes
 from training.fusion.recipe import FusionRecipe
 
-TARGET_SECONDS, TARGET_BYTES = 180, 6e9
 RECIPE = FusionRecipe(
     {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25_arguments": 0, "debates": 0},
     ("dirichlet",),
@@ -42,15 +41,11 @@ def measure(directory: Path) -> list[Result]:
         for ranking_dir in cache_dir.glob("ranking-*"):
             shutil.rmtree(ranking_dir)
         second = run_process("-m", "tests.benchmarks.fusion", directory, cache_dir)
-    peak = max(first.peak, second.peak)
-    size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
-    task = f"fusion of {', '.join(RECIPE.members)}, corpus of {size:.2f} GB"
-    times = {"first run": [first.seconds], "cached indexes": [second.seconds]}
-    speed = [f"{second.seconds:.1f} s", f"{TARGET_SECONDS} s"]
-    memory = [f"{peak / 1e9:.2f} GB", f"{TARGET_BYTES / 1e9:.0f} GB"]
+    task = f"fusion of {', '.join(RECIPE.members)}, corpus of {measure_corpus_gigabytes(directory):.2f} GB"
+    times, peak = {"first run": [first.seconds], "cached indexes": [second.seconds]}, max(first.peak, second.peak) / 1e9
     return [
-        Result("fusion", f"{task}, cached indexes", "target", *speed, TARGET_SECONDS / second.seconds, 1, times),
-        Result("fusion memory", f"{task}: peak memory", "target", *memory, TARGET_BYTES / peak, 1),
+        compare_with_target("fusion", f"{task}, cached indexes", second.seconds, 180, "s", times, digits=1),
+        compare_with_target("fusion memory", f"{task}: peak memory", peak, 6, "GB"),
     ]
 
 
@@ -66,7 +61,7 @@ def rank(directory: Path, cache_dir: Path) -> None:
             (checkpoints.directory / checkpoint.name).symlink_to(checkpoint)
         contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b""}
         write_with_provenance(checkpoints.directory / STAGE.checkpoint, contents, {"training_data": {"input": {}}})
-        ranking = Execution(Dataset(directory), checkpoints, torch.device("cpu"), cache).get_ranking(STAGE)
+        ranking = Execution(Dataset(directory), checkpoints, CPU, cache).get_ranking(STAGE)
     print(f"{len(ranking)} documents of {ranking['qid'].nunique()} topics")
 
 

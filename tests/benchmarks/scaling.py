@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.ticker import NullFormatter
 
-from submission.inference.pair_scoring import score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.ranker import LatentRanker
-from submission.models.rankers import list_rankers
+from submission.models.rankers import get_ranker_class, list_rankers
 from submission.paths import CHECKPOINT_DIR
-from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
+from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.synthetic_inputs import open_execution, write_sample
-from tests.benchmarks.word_networks import TokenIds, load_candidates
+from tests.benchmarks.word_networks import TokenIds, load_candidates, score_without_cache
 
-CPU = torch.device("cpu")
-SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
-CANDIDATES = (16, 64, 256, 1024)
-BERT_CANDIDATES = (16, 64)  # few, since BERT scores about 25 pairs per second
+RERANKERS = sorted(
+    (name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()),
+    key=lambda name: get_ranker_class(name).token_unit != "words",
+)  # word networks first
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the corpus
+CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}  # few for BERT, which scores about 25 pairs per second
+STAGES = {
+    "read": "documents",
+    "BM25 index": "conclusion index",
+    "BM25, all topics": "conclusion retrieval",
+    "hashes": "hashes",
+}
 
 Curves = dict[str, list[tuple[float, float]]]  # name → points (size, seconds)
 
 
-def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
+def plot(
+    directory: Path,
+    full_size_dir: Path,
+    file: Path,
+    names: Sequence[str] = RERANKERS,
+    shares: Sequence[float] = SHARES,
+    candidate_counts: dict[str, tuple[int, ...]] = CANDIDATES,
+) -> dict[str, Curves]:
     """Measure times, save a plot with one panel per kind of size, and return the curves of the panels.
 
     Args:
         directory: Input for the panels of topics and candidates.
         full_size_dir: Input for the panel of arguments.
         file: PNG file.
+        names: Names of the re-ranking networks.
+        shares: Shares of the corpus.
+        candidate_counts: Numbers of candidates of one topic, by token unit.
     """
+    checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in names}
+    checkpoints = {name: item for name, item in checkpoints.items() if not isinstance(item.network, LatentRanker)}
     panels = {
-        "topics": _scale_topics(directory),
-        "candidates of one topic": _scale_candidates(directory),
-        "arguments in the corpus": _scale_corpus(full_size_dir),
+        "topics": _scale_topics(directory, checkpoints),
+        "candidates of one topic": _scale_candidates(directory, checkpoints, candidate_counts),
+        "arguments in the corpus": _scale_corpus(full_size_dir, shares),
     }
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
@@ -59,62 +77,44 @@ def plot(directory: Path, full_size_dir: Path, file: Path) -> dict[str, Curves]:
     return panels
 
 
-def _scale_topics(directory: Path) -> Curves:
-    """Time the scoring of the candidates of an eighth, a quarter, a half and all of the topics."""
+def _scale_topics(directory: Path, checkpoints: dict[str, RankerCheckpoint]) -> Curves:
+    """Time the scoring of the candidates of an eighth, a quarter, a half and all of the topics by word networks."""
     curves = Curves()
-    for name, checkpoint in _load_networks("words").items():
-        candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-        qids = list(ids.queries)
-        for n in sorted({max(1, len(qids) * eighths // 8) for eighths in (1, 2, 4, 8)}):
-            sample = candidates[candidates["qid"].isin(qids[:n])].reset_index(drop=True)
-            curves.setdefault(name, []).append((n, _time_scoring(sample, ids, checkpoint)))
+    for name, checkpoint in checkpoints.items():
+        if checkpoint.network.token_unit == "words":
+            candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+            qids = list(ids.queries)
+            for n in sorted({max(1, len(qids) * eighths // 8) for eighths in (1, 2, 4, 8)}):
+                sample = candidates[candidates["qid"].isin(qids[:n])].reset_index(drop=True)
+                curves.setdefault(name, []).append((n, _time_scoring(sample, ids, checkpoint)))
     return curves
 
 
-def _scale_candidates(directory: Path) -> Curves:
+def _scale_candidates(directory: Path, checkpoints: dict[str, RankerCheckpoint], counts: dict[str, tuple[int, ...]]) -> Curves:
     """Time the scoring of increasing numbers of candidates for one topic."""
     curves = Curves()
-    for name, checkpoint in (_load_networks("words") | _load_networks("pieces")).items():
+    for name, checkpoint in checkpoints.items():
         _, ids = load_candidates(directory, checkpoint.tokeniser)
         qid, docnos = next(iter(ids.queries)), list(ids.premises)
-        for n in CANDIDATES if checkpoint.network.token_unit == "words" else BERT_CANDIDATES:
+        for n in counts[checkpoint.network.token_unit]:
             sample = pd.DataFrame({"qid": qid, "docno": docnos[:n]})
             curves.setdefault(name, []).append((len(sample), _time_scoring(sample, ids, checkpoint)))
     return curves
 
 
-def _scale_corpus(directory: Path) -> Curves:
+def _scale_corpus(directory: Path, shares: Sequence[float]) -> Curves:
     """Time the stages before scoring on samples of the corpus."""
     curves = Curves()
-    for share in SHARES:
+    for share in shares:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
             execution.get_ranking(CONCLUSION_BM25)
-            size, stages = execution.documents.size, execution.stopwatch.seconds
-        for name, stage in (
-            ("read", "documents"),
-            ("BM25 index", "conclusion index"),
-            ("BM25, all topics", "conclusion retrieval"),
-            ("hashes", "hashes"),
-        ):
-            curves.setdefault(name, []).append((size, stages[stage]))
+            for name, stage in STAGES.items():
+                curves.setdefault(name, []).append((execution.documents.size, execution.stopwatch.seconds[stage]))
     return curves
 
 
 def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerCheckpoint) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        score_documents(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {}))
-        return time.perf_counter() - start
-
-
-def _load_networks(unit: str) -> dict[str, RankerCheckpoint]:
-    """Load the checkpoints of the re-ranking networks by token unit: "words" or "pieces"."""
-    checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()}
-    return {
-        name: checkpoint
-        for name, checkpoint in checkpoints.items()
-        if checkpoint.network.token_unit == unit and not isinstance(checkpoint.network, LatentRanker)
-    }
+    return time_call(lambda: score_without_cache(candidates, ids, checkpoint))
 
 
 def fit_slope(points: list[tuple[float, float]]) -> float:

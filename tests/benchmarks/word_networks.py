@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +15,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.inference.pair_scoring import TokenSource, score_documents
-from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.paths import CHECKPOINT_DIR
-from submission.storage.artifact_store import ArtifactStore
 from submission.systems.catalogue import CONCLUSION_BM25
 from submission.text.tokenisers import Tokeniser
 from tests.benchmarks.benchmark import Benchmark
-from tests.benchmarks.synthetic_inputs import load_collection, open_execution
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, open_execution
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
-CPU = torch.device("cpu")
 DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 s
+Tokens = Sequence[int] | np.ndarray
+Pad = Callable[[Sequence[Tokens], int], Iterable[Tensor]]  # token ids and maximum length → padded ids and mask
 
 
 @dataclass(frozen=True)
@@ -54,62 +55,63 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
         return candidates, TokenIds(tokens.get_query_ids(tokeniser), premises)
 
 
-def build_benchmark(name: str, directory: Path) -> Benchmark:
-    """Build the benchmark of a word network.
+def score_without_cache(
+    pairs: pd.DataFrame,
+    tokens: TokenSource,
+    checkpoint: RankerCheckpoint,
+    device: torch.device = CPU,
+    engine: Engine = LOCAL_ENGINE,
+) -> np.ndarray:
+    """Score pairs `qid docno`, with an empty cache."""
+    with open_empty_store() as store:
+        return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
-    Raises:
-        AssertionError: If the scores differ from the baseline's by more than 1e-5.
-    """
-    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
-    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    queries, premises = ids.queries, ids.premises
-    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
 
-    @torch.inference_mode()
-    def baseline() -> Tensor:
-        scores = []
-        for start in range(0, len(pairs), BATCH_SIZE):
-            batch = pairs[start : start + BATCH_SIZE]
-            scores.append(
-                checkpoint.network(*pad([queries[qid] for qid, _ in batch]), *pad([premises[docno] for _, docno in batch]))
-            )
-        return torch.cat(scores)
-
-    def ours() -> Tensor:
-        with tempfile.TemporaryDirectory() as folder:  # a new cache in each round
-            return torch.from_numpy(score_documents(candidates, ids, checkpoint, CPU, ArtifactStore(Path(folder), {})))
-
-    _check_equal(ours(), baseline(), 1e-5)
-    return Benchmark(name, BASELINE, "pairs", len(pairs), ours, baseline)
+def build_benchmark(name: str, directory: Path, target: float) -> Benchmark:
+    """Build the benchmark of a word network."""
+    fields = {"name": name, "task": f"{name}: the candidates of all topics, CPU", "baseline_name": BASELINE, "target": target}
+    return _build_scoring_benchmark(name, directory, CPU, lambda texts, _: pad(texts), 1e-5, fields)
 
 
 def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
     """Build the benchmark of a BERT network on a GPU, against float32 with batches of 32 pairs padded to the maximum length."""
     cuda = torch.device("cuda")
-    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
-    lengths = checkpoint.tokeniser.lengths
-    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    pairs = list(zip(candidates["qid"], candidates["docno"], strict=True))
-    float32_network = deepcopy(checkpoint.network).to(cuda)
 
-    def pad_to(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
+    def pad_to_maximum(texts: Sequence[Tokens], length: int) -> list[Tensor]:
         return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
+
+    task, baseline_name = f"{name}: the candidates of all topics, GPU, float16", f"float32, padded batches of {BATCH_SIZE}"
+    fields = {"name": f"{name} gpu", "task": task, "baseline_name": baseline_name, "target": 4}
+    return _build_scoring_benchmark(name, directory, cuda, pad_to_maximum, 0.1, fields)
+
+
+def _build_scoring_benchmark(
+    name: str, directory: Path, device: torch.device, pad_texts: Pad, tolerance: float, fields: dict[str, Any]
+) -> Benchmark:
+    """Build a benchmark whose baseline pads batches with `pad_texts`.
+
+    Raises:
+        AssertionError: If the scores differ from the baseline's by more than the tolerance.
+    """
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+    pairs, lengths = list(zip(candidates["qid"], candidates["docno"], strict=True)), checkpoint.tokeniser.lengths
+    network = deepcopy(checkpoint.network).to(device)
 
     @torch.inference_mode()
     def baseline() -> Tensor:
         scores = []
         for start in range(0, len(pairs), BATCH_SIZE):
             batch = pairs[start : start + BATCH_SIZE]
-            query = pad_to([ids.queries[qid] for qid, _ in batch], lengths.query)
-            scores.append(float32_network(*query, *pad_to([ids.premises[docno] for _, docno in batch], lengths.premise)))
+            query = pad_texts([ids.queries[qid] for qid, _ in batch], lengths.query)
+            scores.append(network(*query, *pad_texts([ids.premises[docno] for _, docno in batch], lengths.premise)))
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
-        with tempfile.TemporaryDirectory() as folder:
-            return torch.from_numpy(score_documents(candidates, ids, checkpoint, cuda, ArtifactStore(Path(folder), {})))
+        return torch.from_numpy(score_without_cache(candidates, ids, checkpoint, device))
 
-    _check_equal(ours(), baseline(), 0.1)
-    return Benchmark(f"{name} gpu", f"float32, padded batches of {BATCH_SIZE}", "pairs", len(pairs), ours, baseline)
+    check_equal(ours(), baseline(), tolerance)
+    return Benchmark(**fields, unit="pairs", units=len(pairs), ours=ours, baseline=baseline)
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
@@ -125,11 +127,13 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
         return torch.cat([forward(*pad(ids[start : min(start + size, n)])) for start in range(0, n, size)])
 
     ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH_SIZE)
-    _check_equal(ours(256), baseline(256), 1e-5)
-    return Benchmark("snrm index", BASELINE, "documents", DOCUMENTS, partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS))
+    check_equal(ours(256), baseline(256), 1e-5)
+    sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
+    return Benchmark("snrm index", "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
 
 
-def _check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
+def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
+    """Raise AssertionError if scores differ by more than the tolerance, relative to scores above 1."""
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
         raise AssertionError(f"scores differ from the baseline by {difference:g}, more than {tolerance:g}")

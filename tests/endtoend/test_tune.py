@@ -1,22 +1,24 @@
-"""End-to-end tests of tuning a lexical system on a grid."""
+"""Tests of tuning a lexical system on a grid: selected point, cross-validation, cache and errors."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from submission.retrieval.lexical import RM3, Dirichlet, LexicalParameters
+from submission.retrieval.lexical import RM3, Dirichlet
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
 from tests.conftest import count_colours
-from tests.endtoend.conftest import AssertFails, Capture, Command
+from tests.endtoend.conftest import AssertFails, Capture
 from training.__main__ import main
 from training.paths import GRIDS
 from training.tuning import grid as grid_search
+from training.tuning.grid import LexicalParameters, load_grid
 
 GRID = """
 [index]
@@ -30,40 +32,41 @@ terms = [2, 6]
 original = [0.5, 1.0]
 """
 MEASURE = "nDCG@5 all"
+GRID_SIZES = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
+Tune = Callable[..., list[str]]
 
 
 @pytest.fixture
-def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> Command:
-    """Return the command that tunes on the grid."""
-    (tmp_path / "mine.toml").write_text(GRID)
+def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> Tune:
+    """Return a function that writes a grid and returns the command that tunes on it."""
 
-    def command(output: str = "mine", files: list[Path] = qrels_files, *flags: str) -> list[str]:
+    def command(output: str = "mine", grid: str = GRID, files: Sequence[object] = tuple(qrels_files)) -> list[str]:
+        (tmp_path / "mine.toml").write_text(grid)
         qrels = [flag for file in files for flag in ("--qrels", str(file))]
         paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--work-dir", str(tmp_path / "tuning")]
-        return ["tune", str(tmp_path / "mine.toml"), *qrels, *paths, *flags]
+        return ["tune", str(tmp_path / "mine.toml"), *qrels, *paths]
 
     return command
 
 
-def test_tune_saves_the_best_point_and_reuses_cached_points(
-    tune: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) -> None:
     assert main(tune()) == 0
     table, metrics = pd.read_csv(tmp_path / "mine" / "grid.csv"), json.loads((tmp_path / "mine" / "metrics.json").read_text())
-    assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == [
-        [mu, terms, original] for mu in (1, 200, 5000) for terms in (2, 6) for original in (0.5, 1.0)
-    ]
+    points = [[mu, terms, original] for mu in (1, 200, 5000) for terms in (2, 6) for original in (0.5, 1.0)]
+    assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == points
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
+    expansion = RM3(10, int(best["expansion.terms"]), best["expansion.original"], max_df_ratio=1.0)
     parameters = read_config(tmp_path / "mine", LexicalParameters)
-    assert parameters.model == Dirichlet(best["model.mu"])
-    assert parameters.expansion == RM3(10, int(best["expansion.terms"]), best["expansion.original"], max_df_ratio=1.0)
+    assert (parameters.model, parameters.expansion) == (Dirichlet(best["model.mu"]), expansion)
     assert metrics["in-sample"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
-    assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
     assert metrics["cross-validated"][MEASURE] <= metrics["in-sample"][MEASURE]
+    assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
     assert count_colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
-    (tmp_path / "mine.toml").write_text(GRID.replace("5000]", "5000, 9000]"))
+
+
+def test_finished_points_are_cached(tune: Tune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rank_at_point, models = grid_search.rank_at_point, []
 
     def record(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
@@ -71,8 +74,9 @@ def test_tune_saves_the_best_point_and_reuses_cached_points(
         return rank_at_point(point, execution)
 
     monkeypatch.setattr(grid_search, "rank_at_point", record)
-    assert main(tune("wider")) == 0
-    assert models == [Dirichlet(9000)] * 4
+    grid = "[index]\nstemmer = 'none'\n[model]\nname = 'dirichlet'\nmu = [1, 200]"
+    assert main(tune("mine", grid)) == main(tune("wider", grid.replace("200]", "200, 9000]"))) == 0
+    assert models == [Dirichlet(1), Dirichlet(200), Dirichlet(9000)]
     wider = (tmp_path / "wider" / "grid.csv").read_text()
     assert wider.startswith((tmp_path / "mine" / "grid.csv").read_text())
 
@@ -90,41 +94,39 @@ def test_best_point_breaks_ties_by_map_and_order() -> None:
     assert grid_search.find_best_point(values) == 2
 
 
-def test_cross_validation_selects_on_the_other_folds(tune: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = np.zeros((12, 3, len(grid_search.STORED_MEASURES)))
-    values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first file's topic, point 7 on the second's
-    monkeypatch.setattr(grid_search, "evaluate_grid", lambda *_: values)
-    assert main(tune()) == 0
-    metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
-    assert metrics["cross-validated"] == dict.fromkeys(grid_search.SELECTION_MEASURES, 0.0)
-    assert [fold["model.mu"] for fold in metrics["folds"]] == [200, 200]
-    assert [fold["expansion.terms"] for fold in metrics["folds"]] == [6, 2]
+def test_cross_validation_selects_on_the_other_folds() -> None:
+    values = np.zeros((12, 3, 2))
+    values[4, 0], values[7, 1:] = 1.0, 1.0  # point 4 is best on the first fold's topic, point 7 on the second's
+    points, held_out = grid_search.cross_validate(values, np.array([0, 1, 1]), [0, 1])
+    assert points == [7, 4]
+    assert held_out.tolist() == [[0.0, 0.0]] * 3
+    assert grid_search.cross_validate(values, np.array([0, 0, 0]), [0, 1])[0] == []
 
 
-def test_tune_rejects_bad_grids_and_judgments(
-    tune: Command, qrels_files: list[Path], tmp_path: Path, assert_fails: AssertFails
-) -> None:
-    assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", qrels_files[0], "-i", "in", "-o", "out")
-    same_name = "duplicate qrels name 'first'; name each file with NAME=FILE"
-    assert_fails(2, same_name, *tune("mine", [qrels_files[0], qrels_files[0]]))
-    duplicate = "judges documents that another qrels file also judges; remove the duplicates"
-    assert_fails(3, duplicate, *tune("mine", [qrels_files[0], f"again={qrels_files[0]}"]))
-    for text, message in (
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
         ("[model]\nname = 'bm26'", "bm26"),
         ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
         ("[model", "not a valid grid"),
         ("model = 3", "not a valid grid"),
         ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
-    ):
-        (tmp_path / "mine.toml").write_text(text)
-        assert_fails(2, message, *tune())
+    ],
+)
+def test_invalid_grids_are_rejected(grid: str, message: str, tune: Tune, tmp_path: Path, assert_fails: AssertFails) -> None:
+    assert_fails(2, message, *tune(grid=grid))
     assert not (tmp_path / "mine").exists()
 
 
-@pytest.mark.parametrize("file", sorted(GRIDS.glob("*.toml")), ids=lambda file: file.stem)
-def test_shipped_grids_are_valid(file: Path) -> None:
-    sizes = {"bm25_arguments": 28, "dirichlet": 40, "bm25_rm3": 280, "dirichlet_rm3": 140, "bm25_rm3_thesis": 140}
-    grid = grid_search.load_grid(file.stem)
-    plain_name = file.stem.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")
-    assert len(grid.points) == sizes.get(file.stem, sizes[plain_name])
-    assert len({point.fingerprint for point in grid.points}) == len(grid.points)
+def test_duplicate_judgments_are_rejected(tune: Tune, qrels_files: list[Path], assert_fails: AssertFails) -> None:
+    file = qrels_files[0]
+    assert_fails(2, "duplicate qrels name 'first'; name each file with NAME=FILE", *tune(files=[file, file]))
+    assert_fails(3, "judges documents that another qrels file also judges", *tune(files=[file, f"again={file}"]))
+    assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", file, "-i", "in", "-o", "out")
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in GRIDS.glob("*.toml")))
+def test_shipped_grids_are_valid(name: str) -> None:
+    points = load_grid(name).points
+    plain_name = name.removeprefix("deepct_").removeprefix("targer_").removesuffix("_thesis")
+    assert len(points) == len({point.fingerprint for point in points}) == GRID_SIZES.get(name, GRID_SIZES[plain_name])

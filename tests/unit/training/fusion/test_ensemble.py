@@ -1,3 +1,5 @@
+"""Tests of the ensemble's regression: least squares, non-negative weights, and held-out scores."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -14,10 +16,8 @@ def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
     """Simulate scores (queries, 105): knrm ranks the positives high, gru ranks them low."""
     rng = np.random.default_rng(0)
     is_positive = np.arange(105) < 5
-    return {
-        "knrm": rng.normal(size=(query_count, 105)) + 2 * is_positive,
-        "gru": 5 * rng.normal(size=(query_count, 105)) - 3 * is_positive,
-    }
+    knrm = rng.normal(size=(query_count, 105)) + 2 * is_positive
+    return {"knrm": knrm, "gru": 5 * rng.normal(size=(query_count, 105)) - 3 * is_positive}
 
 
 def test_regression_is_least_squares_over_scaled_scores() -> None:
@@ -26,45 +26,35 @@ def test_regression_is_least_squares_over_scaled_scores() -> None:
     ensemble, metrics = fit_regression(all_scores, FINGERPRINTS)
     scores = {name: values[:, FIT_CANDIDATES] for name, values in all_scores.items()}
     columns = [(v.ravel() - v.min()) / (v.max() - v.min()) for v in scores.values()]
-    labels = np.tile(np.repeat([1.0, 0.0], 5), 6)
-    expected, *_ = np.linalg.lstsq(np.stack([*columns, np.ones(60)], axis=1), labels, rcond=None)
+    features, labels = np.stack([*columns, np.ones(60)], axis=1), np.tile(np.repeat([1.0, 0.0], 5), 6)
+    expected, *_ = np.linalg.lstsq(features, labels, rcond=None)
     assert [*(member.coefficient for member in ensemble.members), ensemble.intercept] == pytest.approx(expected.tolist())
-    assert [(m.name, m.checkpoints, m.minimum, m.maximum) for m in ensemble.members] == [
-        ("knrm", {"knrm": "k"}, scores["knrm"].min(), scores["knrm"].max()),
-        ("gru", {"gru": "g"}, scores["gru"].min(), scores["gru"].max()),
+    assert [(member.name, member.checkpoints, member.minimum, member.maximum) for member in ensemble.members] == [
+        (name, FINGERPRINTS[name], values.min(), values.max()) for name, values in scores.items()
     ]
-    residual = labels - np.stack([*columns, np.ones(60)], axis=1) @ expected
+    residual = labels - features @ expected
     assert metrics == {"pairs": 60, "R²": pytest.approx(1 - residual.var() / labels.var(), abs=1e-4)}
 
 
 def test_regression_can_be_non_negative() -> None:
-    plain, _ = fit_regression(simulate_scores(60), FINGERPRINTS)
-    positive, _ = fit_regression(simulate_scores(60), FINGERPRINTS, non_negative=True)
+    plain, positive = (fit_regression(simulate_scores(60), FINGERPRINTS, is_positive)[0] for is_positive in (False, True))
     assert plain.members[1].coefficient < -0.1
-    assert positive.members[1].coefficient == 0
-    assert positive.members[0].coefficient > 0
+    assert positive.members[0].coefficient > positive.members[1].coefficient == 0
 
 
 def test_regression_scores_rankings_and_arrays_alike() -> None:
-    scores = simulate_scores(2)
+    scores, docnos = simulate_scores(2), [f"d{index}" for index in range(105)]
     regression, _ = fit_regression(scores, FINGERPRINTS)
-    docnos = [f"d{index}" for index in range(105)]
-    tables = {
-        name: pd.DataFrame({"qid": np.repeat(["1", "2"], 105), "docno": docnos * 2, "score": values.ravel()})
-        for name, values in scores.items()
-    }
-    combined = regression.score_rankings(tables).set_index(["qid", "docno"])["score"]
-    expected = [[combined[qid, docno] for docno in docnos] for qid in ("1", "2")]
-    assert regression.score(scores) == pytest.approx(np.array(expected), abs=1e-12)
+    pairs = pd.DataFrame({"qid": np.repeat(["1", "2"], 105), "docno": docnos * 2})
+    combined = regression.score_rankings({name: pairs.assign(score=values.ravel()) for name, values in scores.items()})
+    expected = combined.set_index(["qid", "docno"])["score"].loc[pd.MultiIndex.from_frame(pairs)]
+    assert regression.score(scores).ravel() == pytest.approx(expected.to_numpy(), abs=1e-12)
 
 
 def test_cross_validated_scores_hold_out_the_fold() -> None:
-    scores = simulate_scores(20)
-    folds = assign_folds(20)
-    held_out_scores = cross_validated_scores(scores, non_negative=False)
-    in_fold = np.flatnonzero(folds == folds[0])
-    train = {name: values[folds != folds[0]] for name, values in scores.items()}
-    expected, _ = fit_regression(train, FINGERPRINTS)
-    expected_scores = expected.score({name: values[in_fold] for name, values in scores.items()})
-    assert held_out_scores[in_fold] == pytest.approx(expected_scores, abs=1e-12)
+    scores, folds = simulate_scores(20), assign_folds(20)
+    held_out_scores, is_tested = cross_validated_scores(scores, non_negative=False), folds == folds[0]
+    regression, _ = fit_regression({name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS)
+    expected = regression.score({name: values[is_tested] for name, values in scores.items()})
+    assert held_out_scores[is_tested] == pytest.approx(expected, abs=1e-12)
     assert not np.allclose(held_out_scores, fit_regression(scores, FINGERPRINTS)[0].score(scores))

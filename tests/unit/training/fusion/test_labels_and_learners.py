@@ -24,74 +24,63 @@ LEARNERS: dict[str, Learner] = {
     "ranknet": partial(fit_ranknet, settings=RankNetSettings(steps=60, learning_rate=0.05), seed=0),
     "ranknet, linear": partial(fit_ranknet, settings=RankNetSettings(hidden_units=0, steps=60, learning_rate=0.05), seed=0),
 }
-
-JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2)], columns=["qid", "docno", "rel"])
+COLUMNS = ["qid", "docno", "rel"]
+JUDGED = pd.DataFrame([("1", "a", 2), ("1", "b", 0), ("2", "a", 1), ("3", "z", 2)], columns=COLUMNS)
+QUALITY = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=COLUMNS)
 PAIRS = pd.DataFrame([(qid, docno) for qid in "123" for docno in "abcdefgh"], columns=["qid", "docno"])
 
 
-def topic_labels(labels: np.ndarray, qid: str) -> dict[str, float]:
-    rows = PAIRS.assign(label=labels)
-    return {row.docno: row.label for row in rows[rows["qid"] == qid].itertuples() if not np.isnan(row.label)}
+def label(qrels: list[pd.DataFrame], **settings: float) -> dict[str, dict[str, float]]:
+    """Label PAIRS and return the labels by topic and docno, without unlabelled documents."""
+    table = PAIRS.assign(label=label_pairs(PAIRS, qrels, FitSettings(**settings))).dropna()
+    return {qid: table[table["qid"] == qid].set_index("docno")["label"].to_dict() for qid in "123"}
 
 
-def test_label_pairs_matches_hand_computed_labels() -> None:
-    assert topic_labels(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=0)), "1") == {"a": 2.0, "b": 0.0}
-    labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
-    first, second = topic_labels(labels, "1"), topic_labels(labels, "2")
-    assert (first.pop("a"), first.pop("b"), second.pop("a")) == (2.0, 0.0, 1.0)
-    assert (len(first), len(second)) == (3, 3)
-    assert {*first.values(), *second.values()} == {0.0}
-    assert topic_labels(labels, "3") == {}  # its judged document is not in the pool
-    assert topic_labels(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=30)), "2") == {
-        "a": 1.0,
-        **dict.fromkeys("bcdefgh", 0.0),
-    }
-    assert topic_labels(label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3, seed=1)), "1") != topic_labels(
-        labels, "1"
-    )
-    quality = pd.DataFrame([("1", "a", 1), ("1", "c", 2), ("2", "a", 2)], columns=["qid", "docno", "rel"])
-    labels = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=0, second_qrels_weight=0.25))
-    assert topic_labels(labels, "1") == {"a": 0.75 * 2 + 0.25 * 1}  # only one file judges b and c
-    assert topic_labels(labels, "2") == {"a": 0.75 * 1 + 0.25 * 2}
-    mixed_labels = label_pairs(PAIRS, [JUDGED, quality], FitSettings(unjudged_per_topic=9, second_qrels_weight=0.25))
-    assert topic_labels(mixed_labels, "1") == {"a": 1.75, **dict.fromkeys("defgh", 0.0)}
+def test_labels_match_hand_computed_values() -> None:
+    # the judged document of topic 3 is not in the pool
+    assert label([JUDGED], unjudged_per_topic=0) == {"1": {"a": 2.0, "b": 0.0}, "2": {"a": 1.0}, "3": {}}
+    assert label([JUDGED], unjudged_per_topic=30)["2"] == {"a": 1.0, **dict.fromkeys("bcdefgh", 0.0)}
+    # only one file judges b and c
+    labels = label([JUDGED, QUALITY], unjudged_per_topic=9, second_qrels_weight=0.25)
+    assert labels["1"] == {"a": 0.75 * 2 + 0.25 * 1, **dict.fromkeys("defgh", 0.0)}
+    assert labels["2"] == {"a": 0.75 * 1 + 0.25 * 2, **dict.fromkeys("bcdefgh", 0.0)}
+
+
+def test_unjudged_documents_are_sampled() -> None:
+    samples = [label([JUDGED], unjudged_per_topic=3, seed=seed) for seed in (0, 1)]
+    assert samples[0]["1"] != samples[1]["1"]
+    judged = {"1": {"a": 2.0, "b": 0.0}, "2": {"a": 1.0}}
+    for qid, grades in judged.items():
+        assert len(samples[0][qid]) == len(grades) + 3
+        assert samples[0][qid] == dict.fromkeys(samples[0][qid], 0.0) | grades
 
 
 @given(st.randoms())
 def test_unjudged_sample_depends_on_topic_and_pool_only(random: Any) -> None:
-    order = random.sample(range(len(PAIRS)), len(PAIRS))
-    labels = label_pairs(PAIRS, [JUDGED], FitSettings(unjudged_per_topic=3))
-    np.testing.assert_array_equal(
-        label_pairs(PAIRS.iloc[order].reset_index(drop=True), [JUDGED], FitSettings(unjudged_per_topic=3)), labels[order]
-    )
-    first = PAIRS["qid"] == "1"
-    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], FitSettings(unjudged_per_topic=3)), labels[first])
+    order, settings = random.sample(range(len(PAIRS)), len(PAIRS)), FitSettings(unjudged_per_topic=3)
+    labels, first = label_pairs(PAIRS, [JUDGED], settings), PAIRS["qid"] == "1"
+    shuffled = PAIRS.iloc[order].reset_index(drop=True)
+    np.testing.assert_array_equal(label_pairs(shuffled, [JUDGED], settings), labels[order])
+    np.testing.assert_array_equal(label_pairs(PAIRS[first], [JUDGED], settings), labels[first])
 
 
-def synthetic() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Build thirty topics of thirty documents with four features; the first determines noisy judgments."""
-    rng, topics, documents = np.random.default_rng(0), 30, 30
-    pairs = [(str(topic), f"d{index:02}") for topic in range(topics) for index in range(documents)]
-    table = pd.DataFrame(pairs, columns=["qid", "docno"])
-    table[["relevance", "noise 1", "noise 2", "noise 3"]] = rng.normal(size=(len(table), 4))
-    grades = table["relevance"] + rng.normal(scale=0.5, size=len(table))
-    return table, table[["qid", "docno"]].assign(rel=np.digitize(grades, [0.5, 1.5]))
-
-
-def ndcg(scores: pd.DataFrame, judged: pd.DataFrame) -> float:
-    both = scores.merge(judged, on=["qid", "docno"]).groupby("qid")
-    return float(np.mean([ndcg_score([topic["rel"]], [topic["score"]], k=5) for _, topic in both]))
-
-
-TABLE, JUDGMENTS = synthetic()
+FEATURES = ["relevance", "noise 1", "noise 2", "noise 3"]
+TABLE = pd.DataFrame([(str(topic), f"d{n:02}") for topic in range(30) for n in range(30)], columns=["qid", "docno"])
+TABLE[FEATURES] = np.random.default_rng(0).normal(size=(len(TABLE), 4))
+GRADES = np.digitize(TABLE["relevance"] + np.random.default_rng(1).normal(scale=0.5, size=len(TABLE)), [0.5, 1.5])
+JUDGMENTS = TABLE[["qid", "docno"]].assign(rel=GRADES)
 FOLDS = {str(topic): topic % 5 for topic in range(30)}
 
 
-def training_set(features: list[list[float]], labels: list[float], topics: list[int]) -> TrainingSet:
+def build_pool(judgments: pd.DataFrame = JUDGMENTS) -> LabelledPool:
+    return LabelledPool(TABLE, [judgments], FitSettings())
+
+
+def build_training_set(features: list[list[float]], labels: list[float], topics: list[int]) -> TrainingSet:
     return TrainingSet(["x", "y"], np.array(features, dtype=float), np.array(labels, dtype=float), np.array(topics))
 
 
-def test_learners_match_hand_computed_values() -> None:
+def test_ridge_matches_hand_computed_values() -> None:
     table = pd.DataFrame([("1", "a", -1.0), ("1", "b", 1.0), ("2", "a", 1.0), ("2", "b", -1.0)], columns=["qid", "docno", "x"])
     judged = table[["qid", "docno"]].assign(rel=[0, 2, 2, 0])
     ridge = fit_ridge(LabelledPool(table, [judged], FitSettings()).build_training_set(), 4.0)
@@ -99,80 +88,76 @@ def test_learners_match_hand_computed_values() -> None:
     assert ridge.coefficients == {"x": pytest.approx(4 / (4 + 4.0))}  # Σ x (y - mean) / (Σ x² + alpha)
     np.testing.assert_allclose(ridge.score(np.array([[2.0], [-1.0]])), [2.0, 0.5])
 
-    # RankNet. The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with
-    # p = 1 / (1 + exp(w·(x_j - x_i))), is (p - 1) (x_i - x_j); Adam's first step has the size of its learning rate.
-    three = training_set([[1, 0], [0, 0], [0, 1], [9, 9]], [2, 1, 0, 1], [0, 0, 0, 1])
+
+def test_ranknet_takes_hand_computed_steps() -> None:
+    # The pairs are (0, 1), (0, 2) and (1, 2), all of topic 0. The gradient of -log p, with p = 1 / (1 + exp(w·(x_j - x_i))),
+    # is (p - 1) (x_i - x_j); Adam's first step has the size of its learning rate.
+    examples = build_training_set([[1, 0], [0, 0], [0, 1], [9, 9]], [2, 1, 0, 1], [0, 0, 0, 1])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        before = torch.nn.Linear(2, 1, bias=False).weight.detach().double().numpy()[0]
+        initial = torch.nn.Linear(2, 1, bias=False).weight.detach().double().numpy()[0]
     state = torch.get_rng_state()
-    after = fit_ranknet(three, RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0), 3).score(
-        np.eye(2)
-    )
+    settings = RankNetSettings(hidden_units=0, steps=1, learning_rate=0.1, weight_decay=0.0)
+    np.testing.assert_allclose(fit_ranknet(examples, settings, 3).score(np.eye(2)) - initial, [0.1, -0.1], atol=1e-6)
     assert torch.equal(torch.get_rng_state(), state)  # the global random state is restored
-    np.testing.assert_allclose(after - before, [0.1, -0.1], atol=1e-6)
     with pytest.raises(TrainingError, match="no topic has two documents with different labels"):
-        fit_ranknet(training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
+        fit_ranknet(build_training_set([[1, 0], [0, 1]], [2, 1], [0, 1]), RankNetSettings(), 0)
 
-    # LambdaMART. One tree of two leaves splits halfway between the features of better and worse documents.
+
+def test_lambdamart_splits_between_better_and_worse_documents() -> None:
     features, grades = [[1.0, 0.0]] * 5 + [[-1.0, 0.0]] * 5, [1.5] * 5 + [0.0] * 5
     settings = LambdaMARTSettings(trees=1, leaves=2, min_leaf_documents=5, learning_rate=1.0)
-    tree = fit_lambdamart(training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
+    tree = fit_lambdamart(build_training_set(features * 2, grades * 2, [0] * 10 + [1] * 10), settings, 0)
     high, low, middle = tree.score(np.array([[1.0, 7.0], [-1.0, -7.0], [0.4, 0.0]]))
-    assert high > 0 > low
-    assert middle == high
+    assert middle == high > 0 > low
 
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners_are_deterministic_and_use_fractional_labels(name: str) -> None:
-    examples = LabelledPool(TABLE, [JUDGMENTS], FitSettings()).build_training_set()
-    scores = LEARNERS[name](examples).score(examples.features)
-    np.testing.assert_array_equal(LEARNERS[name](examples).score(examples.features), scores)
+    learner, examples = LEARNERS[name], build_pool().build_training_set()
+    scores = learner(examples).score(examples.features)
     assert len(set(scores.round(9))) > 30
+    order = np.arange(len(examples.labels))
     if name == "lambdamart":  # rows need not be grouped by topic
-        mixed = np.argsort(np.arange(len(examples.labels)) % 30, kind="stable")
-        arrays = (array[mixed] for array in (examples.features, examples.labels, examples.topics))
-        ungrouped = TrainingSet(examples.feature_names, *arrays)
-        np.testing.assert_array_equal(LEARNERS[name](ungrouped).score(examples.features), scores)
+        order = np.argsort(order % 30, kind="stable")
+    arrays = (array[order] for array in (examples.features, examples.labels, examples.topics))
+    np.testing.assert_array_equal(learner(TrainingSet(examples.feature_names, *arrays)).score(examples.features), scores)
 
-    halves = JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0))  # fractional grades are not rounded down
-    pool = LabelledPool(TABLE, [halves], FitSettings())
-    means = pool.score(LEARNERS[name](pool.build_training_set()))["score"].groupby(pool.labels).mean()
+    pool = build_pool(JUDGMENTS.assign(rel=0.5 * (TABLE["relevance"] > 0)))  # fractional grades are not rounded down
+    means = pool.score(learner(pool.build_training_set()))["score"].groupby(pool.labels).mean()
     assert means[0.5] > means[0.0] + 0.1
 
 
-def test_ridge_weights_the_relevant_feature_highest() -> None:
-    pool, learner = LabelledPool(TABLE, [JUDGMENTS], FitSettings()), partial(fit_ridge, alpha=1.0)
-    weights = learner(pool.build_training_set())
-    assert weights.coefficients["relevance"] > 10 * max(
-        abs(weights.coefficients[name]) for name in ("noise 1", "noise 2", "noise 3")
-    )
+def test_bootstrap_samples_surround_the_weight() -> None:
+    pool, learner = build_pool(), partial(fit_ridge, alpha=1.0)
+    weights = learner(pool.build_training_set()).coefficients
+    assert weights["relevance"] > 10 * max(abs(weights[name]) for name in FEATURES[1:])
     samples = np.array([learner(sample).coefficients["relevance"] for sample in pool.bootstrap(50)])
     assert samples.std() > 0
-    assert np.percentile(samples, 2.5) < weights.coefficients["relevance"] < np.percentile(samples, 97.5)
-    first, repeated = ([learner(sample).coefficients for sample in pool.bootstrap(3)] for _ in range(2))
-    assert first == repeated
+    assert np.percentile(samples, 2.5) < weights["relevance"] < np.percentile(samples, 97.5)
+    assert [learner(sample).coefficients["relevance"] for sample in pool.bootstrap(3)] == samples[:3].tolist()  # seeded
     with pytest.raises(TrainingError, match="1 topic with judged documents"):
-        LabelledPool(TABLE, [JUDGMENTS[JUDGMENTS["qid"] == "3"]], FitSettings())
+        build_pool(JUDGMENTS[JUDGMENTS["qid"] == "3"])
+
+
+def mean_ndcg(scores: pd.DataFrame) -> float:
+    topics = scores.merge(JUDGMENTS, on=["qid", "docno"]).groupby("qid")
+    return float(np.mean([ndcg_score([topic["rel"]], [topic["score"]], k=5) for _, topic in topics]))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_cross_validation_learns_nothing_from_permuted_labels(name: str) -> None:
-    pool = LabelledPool(TABLE, [JUDGMENTS], FitSettings())
+def test_cross_validation_holds_out_the_fold(name: str) -> None:
+    pool = build_pool()
     scores = pool.cross_validated_scores(LEARNERS[name], FOLDS)
-    fitted = ndcg(scores, JUDGMENTS)
-    names = ["relevance", "noise 1", "noise 2", "noise 3"]
-    single_features = [ndcg(TABLE.assign(score=sign * TABLE[feature]), JUDGMENTS) for feature in names for sign in (1, -1)]
-    permuted = []
-    for seed in range(5):
-        pool.labels = np.random.default_rng(seed).permutation(pool.labels)
-        permuted.append(ndcg(pool.cross_validated_scores(LEARNERS[name], FOLDS), JUDGMENTS))
-    assert fitted > 0.8
-    assert np.mean(permuted) < np.mean(single_features) + 0.05 < fitted - 0.3
-
+    assert mean_ndcg(scores) > 0.8
     in_fold = JUDGMENTS["qid"].map(FOLDS) == 2
     inverted = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~in_fold, 2 - JUDGMENTS["rel"]))
-    changed = LabelledPool(TABLE, [inverted], FitSettings()).cross_validated_scores(LEARNERS[name], FOLDS)
+    changed = build_pool(inverted).cross_validated_scores(LEARNERS[name], FOLDS)
     is_same = scores["score"].to_numpy() == changed["score"].to_numpy()
     assert is_same[in_fold].all()
     assert is_same[~in_fold].mean() < 0.2
+
+    pool.labels = np.random.default_rng(0).permutation(pool.labels)
+    single_features = [mean_ndcg(TABLE.assign(score=sign * TABLE[feature])) for feature in FEATURES for sign in (1, -1)]
+    permuted = mean_ndcg(pool.cross_validated_scores(LEARNERS[name], FOLDS))
+    assert permuted < np.mean(single_features) + 0.1 < mean_ndcg(scores) - 0.25  # nothing is learned from permuted labels

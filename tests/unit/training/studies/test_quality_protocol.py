@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,6 +20,7 @@ from training.studies.argument_quality.protocol import N_DEV, SETTINGS, SettingR
 from training.tasks.quality import QualitySpec
 
 RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"))
+Tables = dict[str, pd.DataFrame]
 
 
 @given(
@@ -33,20 +32,18 @@ RECIPE = Recipe(ranker="tfr_bert", task=QualitySpec(("ukp", "ibm"), loss="hinge"
 def test_split_folds_tests_each_name_once(names: set[str], n_folds: int, dev: int, seed: int) -> None:
     assume(n_folds <= len(names) and len(names) - (-(-len(names) // n_folds) if n_folds > 1 else 0) > dev)
     folds = split_folds(list(names), n_folds, dev, seed)
-    assert len(folds) == n_folds
-    tested = [name for fold in folds for name in fold.test]
-    assert sorted(tested) == (sorted(names) if n_folds > 1 else [])
     sizes = [len(fold.test) for fold in folds]
+    assert len(folds) == n_folds
+    assert sorted(name for fold in folds for name in fold.test) == (sorted(names) if n_folds > 1 else [])
     assert max(sizes) - min(sizes) <= 1
     for fold in folds:
-        assert fold.train | fold.dev | fold.test == names
-        assert len(fold.train) + len(fold.dev) + len(fold.test) == len(names)
+        assert sorted([*fold.train, *fold.dev, *fold.test]) == sorted(names)
         assert len(fold.dev) == dev
         assert fold.train
     assert split_folds(sorted(names), n_folds, dev, seed) == folds
 
 
-def test_split_folds_depends_on_the_seed_and_rejects_few_names() -> None:
+def test_split_folds_depends_on_seed_and_rejects_few_names() -> None:
     odd = ["", "\x00", "a", "a\x00"]  # a numpy array of strings drops trailing zero characters
     assert sorted(name for fold in split_folds(odd, 4, 0, 0) for name in fold.test) == odd
     names = [str(n) for n in range(16)]
@@ -58,21 +55,18 @@ def test_split_folds_depends_on_the_seed_and_rejects_few_names() -> None:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     work = tmp_path_factory.mktemp("quality")
     prepare_quality(write_quality(work / "data"), list(DATASETS), work)
     return {name: load_table(work, name) for name in DATASETS}
 
 
-def make_runner(name: str, tables: dict[str, pd.DataFrame]) -> SettingRunner:
+def make_runner(name: str, tables: Tables) -> SettingRunner:
     return SettingRunner(SETTINGS[name], tables, RECIPE, torch.device("cpu"))
 
 
-HELD_OUT = {"ukp_16_folds": {"debate": 2}, "ukp_32_folds": {"topic": 1}}  # lists per held-out debate or topic
-
-
 @pytest.mark.parametrize("name", SETTINGS)
-def test_settings_split_no_debate(name: str, tables: dict[str, pd.DataFrame]) -> None:
+def test_settings_split_no_debate(name: str, tables: Tables) -> None:
     setting, runner = SETTINGS[name], make_runner(name, tables)
     assert len(runner.folds) == setting.n_folds
     tested = np.zeros(len(runner.table), dtype=int)
@@ -84,9 +78,9 @@ def test_settings_split_no_debate(name: str, tables: dict[str, pd.DataFrame]) ->
         assert set(runner.table.loc[rows["train"] | rows["dev"], "data"]) == {*setting.train_data}
         assert len(units["dev"]) == sum(N_DEV[data] for data in setting.train_data)
         tested += rows["test"]
-        for column, lists in HELD_OUT.get(name, {}).items():
+        if held_out := {"ukp_16_folds": ("debate", 2), "ukp_32_folds": ("topic", 1)}.get(name):  # unit and its topics
             test = runner.table[rows["test"]]
-            assert (test[column].nunique(), test["topic"].nunique()) == (1, lists)
+            assert (test[held_out[0]].nunique(), test["topic"].nunique()) == (1, held_out[1])
     assert (tested == 1).all() if setting.n_folds > 1 else (tested == runner.table["data"].isin(setting.test_data)).all()
     assert "webis" not in setting.train_data
 
@@ -103,18 +97,20 @@ def test_cells_are_ordered_by_seed() -> None:
     assert counts["ukp+ibm_to_webis", "hinge (argument only)"] == 3
 
 
-def test_test_scores_are_combined_over_folds(tables: dict[str, pd.DataFrame]) -> None:
-    runner = make_runner("ukp", tables)
-    rng = np.random.default_rng(0)
+def test_test_scores_are_combined_over_folds(tables: Tables) -> None:
+    runner, rng = make_runner("ukp", tables), np.random.default_rng(0)
     fold_scores = [rng.normal(fold, fold + 1, len(runner.table)) for fold in range(4)]
-    plain, standardised = runner.combine_test_scores(fold_scores), runner.combine_test_scores(fold_scores, standardised=True)
+    plain, standardised = (runner.combine_test_scores(fold_scores, is_standardised) for is_standardised in (False, True))
     for fold, scores in enumerate(fold_scores):
         test, train = runner.split_mask(fold, "test"), scores[runner.split_mask(fold, "train")]
         assert plain[test] == pytest.approx(scores[test])
         assert standardised[test] == pytest.approx((scores[test] - train.mean()) / train.std())
-    across = make_runner("ukp_transfer", tables)
-    is_untested = np.isnan(across.combine_test_scores([np.ones(len(across.table))]))
-    assert is_untested.tolist() == (across.table["data"] == "ukp").tolist()
+    transfer = make_runner("ukp_transfer", tables)
+    is_untested = np.isnan(transfer.combine_test_scores([np.ones(len(transfer.table))]))
+    assert is_untested.tolist() == (transfer.table["data"] == "ukp").tolist()
+
+
+def test_few_debates_raise(tables: Tables) -> None:
     few = tables["ukp"]["debate"].unique()[:5]
     with pytest.raises(InputError, match=r"ukp, split by debate: 5 names: too few for 4 folds .*; use the full data set"):
         make_runner("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(few)]})
@@ -125,15 +121,12 @@ def test_test_scores_are_combined_over_folds(tables: dict[str, pd.DataFrame]) ->
     [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_transfer", ("dev", "test"))],
 )
 def test_network_scores_the_required_splits(
-    name: str, splits: tuple[str, ...], tables: dict[str, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, splits: tuple[str, ...], tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scored: list[pd.DataFrame] = []
     monkeypatch.setattr(protocol, "train_network", lambda *_: None)
-    monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: scored.append(table) or np.arange(len(table)))
+    monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: table["premise"].str.len().to_numpy())
     runner = make_runner(name, tables)
     scores = runner.train_and_score(list_cells([name], RECIPE, 1)[0])
     rows = np.sum([runner.split_mask(0, split) for split in splits], axis=0) == 1
-    assert 0 < rows.sum() <= len(runner.table)
-    assert scores[rows].tolist() == list(range(rows.sum()))
+    assert scores[rows].tolist() == runner.table["premise"][rows].str.len().tolist()
     assert np.isnan(scores[~rows]).all()
-    assert scored[0]["docno"].tolist() == runner.table["docno"][rows].tolist()

@@ -16,9 +16,9 @@ from training.sbert.networks import Network, TrainingConfig, score_pairs, serial
 from training.sbert.trainer import TrainingRun
 from training.studies.augmented_sbert.trial import train_best_seed
 
-SEEDS = [11, 12, 13, 14, 15]
 TEACHER = TrainingConfig("cross_entropy", 0.001, max_length=40, frozen_blocks=1, swap_pairs=True)
 STUDENT = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1, epochs=2)
+Steps = list[tuple[int, float]]
 
 
 def make_run(training: TrainingConfig, encoder: Path) -> TrainingRun:
@@ -29,18 +29,17 @@ def make_run(training: TrainingConfig, encoder: Path) -> TrainingRun:
 
 
 @pytest.fixture
-def step_seeds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the seed of every training step."""
-    seeds: list[int] = []
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    """Record the seed and the learning rate of every training step."""
+    steps: Steps = []
     for trainer in (sbert_trainer._BiEncoderTrainer, sbert_trainer._CrossEncoderTrainer):
-        step = trainer.training_step
 
-        def record(self: Any, *args: Any, step: Any = step, **kwargs: Any) -> Any:
-            seeds.append(self.args.seed)
+        def record(self: Any, *args: Any, step: Any = trainer.training_step, **kwargs: Any) -> Any:
+            steps.append((self.args.seed, self.optimizer.param_groups[0]["lr"]))
             return step(self, *args, **kwargs)
 
         monkeypatch.setattr(trainer, "training_step", record)
-    return seeds
+    return steps
 
 
 class MeanScore:
@@ -57,54 +56,41 @@ class MeanScore:
 
 
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
-def test_best_seed_equals_an_uninterrupted_run(
-    training: TrainingConfig, encoder: Path, tmp_path: Path, step_seeds: list[int]
-) -> None:
-    run = make_run(training, encoder)
+def test_best_seed_equals_an_uninterrupted_run(training: TrainingConfig, encoder: Path, tmp_path: Path, steps: Steps) -> None:
+    run, seeds = make_run(training, encoder), [11, 12, 13]
     metric = MeanScore(run.pairs)
-    model = train_best_seed(run, SEEDS, 0.2, metric, tmp_path / "seeds")
-    assert run.steps == 10
-    assert len(step_seeds) == 18  # five times two steps, then eight
-    assert len({*metric.values}) == 5
-    best = SEEDS[int(np.argmax(metric.values))]
-    assert step_seeds == [seed for seed in SEEDS for _ in range(2)] + [best] * 8
+    model = train_best_seed(run, seeds, 0.2, metric, tmp_path / "seeds")
+    best = seeds[int(np.argmax(metric.values))]
+    assert len({*metric.values}) == 3
+    assert [seed for seed, _ in steps] == [11] * 2 + [12] * 2 + [13] * 2 + [best] * 8
     uninterrupted = run.train(best, tmp_path / "uninterrupted")
     assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
-    assert len(step_seeds) == 28
+    assert steps[-10:] == [step for step in steps[:6] if step[0] == best] + steps[6:14]
 
     with pytest.raises(KeyboardInterrupt):
-        train_best_seed(run, SEEDS, 0.2, MeanScore(run.pairs, max_calls=2), tmp_path / "killed")
-    step_seeds.clear()
+        train_best_seed(run, seeds, 0.2, MeanScore(run.pairs, max_calls=2), tmp_path / "killed")
+    steps.clear()
     remaining = MeanScore(run.pairs)
-    resumed = train_best_seed(run, SEEDS, 0.2, remaining, tmp_path / "killed")
+    resumed = train_best_seed(run, seeds, 0.2, remaining, tmp_path / "killed")
     assert remaining.values == metric.values[2:]
-    assert len(step_seeds) == 3 * 2 + 8
+    assert len(steps) == 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 
 
 def test_damaged_state_is_recomputed(encoder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = make_run(TEACHER, encoder)
-    expected = serialise_trainable_state(train_best_seed(run, SEEDS[:2], 0.2, MeanScore(run.pairs), tmp_path))
+    expected = serialise_trainable_state(train_best_seed(run, [11, 12], 0.2, MeanScore(run.pairs), tmp_path))
     file = tmp_path / "seed-11" / "optimizer.pt"
     file.write_bytes(file.read_bytes()[:-1])
     metric = MeanScore(run.pairs)
-    assert serialise_trainable_state(train_best_seed(run, SEEDS[:2], 0.2, metric, tmp_path)) == expected
+    assert serialise_trainable_state(train_best_seed(run, [11, 12], 0.2, metric, tmp_path)) == expected
     assert len(metric.values) == 1
     assert "checksum mismatch" in caplog.text
 
 
-def test_ties_go_to_the_first_seed_with_one_schedule(
-    encoder: Path, tmp_path: Path, step_seeds: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rates: list[float] = []
-    step = torch.optim.AdamW.step
-
-    def record(self: torch.optim.AdamW, *args: Any) -> Any:
-        rates.append(self.param_groups[0]["lr"])
-        return step(self, *args)
-
-    monkeypatch.setattr(torch.optim.AdamW, "step", record)
+def test_ties_go_to_the_first_seed_with_one_schedule(encoder: Path, tmp_path: Path, steps: Steps) -> None:
     train_best_seed(make_run(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
-    assert step_seeds == [12] * 2 + [11] * 2 + [12] * 8
-    schedule = [0.0] + [0.001 * (10 - n) / 9 for n in range(1, 10)]
-    assert rates == pytest.approx([*schedule[:2], *schedule[:2], *schedule[2:]])
+    seeds, rates = zip(*steps, strict=True)
+    assert seeds == (12, 12, 11, 11, *[12] * 8)
+    schedule = [0.0, *(0.001 * (10 - n) / 9 for n in range(1, 10))]
+    assert list(rates) == pytest.approx([*schedule[:2], *schedule[:2], *schedule[2:]])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import ndcg_score
 
 from submission.errors import UsageError
 from submission.fusion.quality import QualityInterpolation
@@ -18,15 +19,16 @@ from submission.systems.catalogue import get_system
 from submission.systems.execution import Execution
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours
-from tests.unit.training.data.quality_files import write_quality
+from tests.unit.training.data.quality_files import write_quality, write_webis
 from training.data.datasets import webis_argquality
 from training.data.quality import prepare_quality
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.qrels import read_qrels
 from training.tuning import quality as tuning
+from training.tuning import quality_grid
 from training.tuning.grid import SELECTION_MEASURES
 from training.tuning.quality import WEBIS_MEASURES, tune_quality
-from training.tuning.quality_grid import POINTS, RELEVANCE_ONLY
+from training.tuning.quality_grid import GAIN_COLUMNS, MEASURES, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 DIRICHLET = LexicalStage("dirichlet")
 SYSTEM = get_system("tfr_bert")
@@ -56,53 +58,80 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
     grid, metrics = pd.read_csv(output / "grid.csv"), json.loads((output / "metrics.json").read_text())
     assert grid[["documents", "weight"]].to_numpy().tolist() == [[point.depth, point.weight] for point in POINTS]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
-    point = read_config(output, QualityInterpolation)
-    [row] = grid[(grid["documents"] == point.depth) & (grid["weight"] == point.weight)].to_dict("records")
-    for stage, grid_row in ((DIRICHLET, grid.iloc[RELEVANCE_ONLY]), (SYSTEM.stage, row)):  # equal to the systems' rankings
+    point, original = read_config(output, QualityInterpolation), grid.iloc[RELEVANCE_ONLY]
+    row = grid.iloc[POINTS.index(point)]
+    for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):  # equal to the systems' rankings
         by_topic = evaluate_run(truncate_rankings(execution.get_ranking(stage), DEFAULT_DEPTH), read_qrels(qrels))
-        means = by_topic[list(SELECTION_MEASURES)].mean()
-        assert [grid_row[name] for name in SELECTION_MEASURES] == pytest.approx(means.tolist(), abs=1e-6)
-    for name in (SELECTION_MEASURES[0], WEBIS_MEASURES[0]):
-        assert row[name] >= grid.iloc[RELEVANCE_ONLY][name] - 0.01
-    allowed = grid[
-        (grid[SELECTION_MEASURES[0]] >= grid.iloc[RELEVANCE_ONLY][SELECTION_MEASURES[0]] - 0.01)
-        & (grid[WEBIS_MEASURES[0]] >= grid.iloc[RELEVANCE_ONLY][WEBIS_MEASURES[0]] - 0.01)
-    ]
-    assert row[WEBIS_MEASURES[2]] == allowed[WEBIS_MEASURES[2]].max()
+        names = list(SELECTION_MEASURES)
+        assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
+    constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
+    is_allowed = (grid[constraints] >= original[constraints] - 0.01).all(axis=1)
+    assert is_allowed[row.name]
+    assert row[WEBIS_MEASURES[2]] == grid.loc[is_allowed, WEBIS_MEASURES[2]].max()
     assert metrics["topics"] == {"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}
     assert len(metrics["folds"]) == 5
     for name in (*SELECTION_MEASURES, *WEBIS_MEASURES):
+        gain = metrics["gain"][name]
         assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
-        gain = metrics["cross-validated"][name] - metrics["original order"][name]
-        assert metrics["gain"][name]["mean"] == pytest.approx(gain, abs=2e-4)
-        assert metrics["gain"][name]["ci_low"] <= metrics["gain"][name]["mean"] <= metrics["gain"][name]["ci_high"]
+        assert gain["mean"] == pytest.approx(metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4)
+        assert gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.formula() in (output / "README.md").read_text()
     inputs = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
     assert {"synthetic.qrels", *(file.name for file in webis_argquality.list_files(Path()))} < set(inputs)
 
 
-def test_folds_keep_shared_questions_together(
-    execution: Execution, qrels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A question of both collections is tested in one fold; a system without re-ranking is rejected."""
-    question = execution.topics["query"].iloc[0]
-    judged = tuning.load_webis_judgments(execution.working_directory.directory)
-    judged.loc[judged["qid"] == "1", "topic"] = f"{question}?".upper()
-    monkeypatch.setattr(tuning, "load_webis_judgments", lambda work: judged)
-    values, qids = np.random.default_rng(0).random((3, len(POINTS), len(SELECTION_MEASURES))), execution.topics["qid"].tolist()
-    monkeypatch.setattr(tuning, "_evaluate_touche_topics", lambda *_: (values, qids))
-    select_point = tuning._select_point
-    sizes: list[tuple[int, int]] = []
+def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[tuple[list[float], list[float]]] = []
 
     def record(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-        sizes.append((len(touche_values), len(webis_values)))
-        return select_point(touche_values, webis_values)
+        rows.append((touche_values[:, 0, 0].tolist(), webis_values[:, 0, 0].tolist()))
+        return 0
 
     monkeypatch.setattr(tuning, "_select_point", record)
-    tune_quality(SYSTEM, qrels, execution, tmp_path / "quality")
-    assert sizes[-1] == (3, 6)
-    assert sum(3 + 6 - touche - webis for touche, webis in sizes[:-1]) == 9  # each is tested once
-    assert any(touche < 3 and webis < 6 for touche, webis in sizes[:-1])  # the shared question
+    touche, webis = (np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6))
+    tuning._cross_validate(touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"]))
+    assert len(rows) == 5
+    assert sum(3 - len(first) for first, _ in rows) == 3  # each is tested once
+    assert sum(6 - len(second) for _, second in rows) == 6
+    assert all((1.0 in first) == (0.0 in second) for first, second in rows)  # the shared question
+
+
+def test_other_systems_are_rejected(execution: Execution, qrels: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
         tune_quality(get_system("bm25"), qrels, execution, tmp_path / "quality")
+
+
+def test_grid_includes_the_original_and_the_quality_ranking(tmp_path: Path) -> None:
+    write_webis(tmp_path)
+    judged = webis_argquality.read_judgments(tmp_path)
+    values = quality_grid.evaluate_grid(judged, judged["score"].to_numpy())
+    assert values.shape == (6, len(POINTS) + 1, len(MEASURES))
+    assert values[:, QUALITY_ONLY] == pytest.approx(1)  # in these data relevance equals quality
+    expected = []
+    for _, group in judged.groupby("qid"):
+        gains = group["score"].rank(method="dense") - 1  # 0 for non-arguments
+        for model in webis_argquality.MODELS:
+            expected.append([ndcg_score([gains], [-group[model]], k=depth) for depth in (5, 10)] * len(GAIN_COLUMNS))
+    assert values[:, RELEVANCE_ONLY] == pytest.approx(np.reshape(expected, (6, 3, -1)).mean(axis=1))
+    assert (values[:, [index for index, point in enumerate(POINTS) if not point.weight]] == values[:, [RELEVANCE_ONLY]]).all()
+    worst = quality_grid.evaluate_grid(judged, -judged["score"].to_numpy())
+    assert (worst[:, QUALITY_ONLY] < values[:, RELEVANCE_ONLY]).all()
+
+
+def test_selected_point_keeps_relevance() -> None:
+    quality, relevance = np.full((2, len(POINTS)), 0.5)
+    quality[[5, 7]], relevance[[5, 7]] = [0.7, 0.9], [0.495, 0.48]
+    assert quality_grid.select_point(quality, relevance) == 5
+    assert quality_grid.select_point(quality, relevance, -relevance) == 5  # a second, opposite constraint
+    assert quality_grid.select_point(quality, np.full(len(POINTS), 0.5)) == 7
+    quality[5] = 0.4
+    assert quality[quality_grid.select_point(quality, relevance)] == 0.5
+
+
+def test_cross_validation_does_not_select_on_the_test_topic() -> None:
+    # point 3 is good for all topics; each topic has its own best point, which is bad for the others
+    values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
+    values[:, 3, 2] = 0.6
+    values[np.arange(10), 4 + np.arange(10), 2] = 1.0
+    assert quality_grid.cross_validate(values)[:, 2].tolist() == [0.6] * 10

@@ -1,11 +1,12 @@
-"""Benchmarks of reading a corpus, against json and pandas, and of the memory used to stream it to the cache directory.
+"""Benchmarks of reading a run, and of reading a corpus and streaming it to the cache directory, with the memory used.
 
-`python -m tests.benchmarks.corpus METHOD DIRECTORY` is the measured process.
+`python -m tests.benchmarks.reading METHOD DIRECTORY` is the measured process.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -16,36 +17,52 @@ import pandas as pd
 
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.document_store import open_document_store
+from submission.data.runs import read_run
 from submission.search.corpus import Corpus
 from submission.storage.cache_directory import CacheDirectory
-from tests.benchmarks.benchmark import Process, Result, run_process
-from tests.benchmarks.synthetic_inputs import write_json_lines
+from tests.benchmarks.benchmark import Process, Result, compare_with_target, run_process, time_call
+from tests.benchmarks.synthetic_inputs import measure_corpus_gigabytes, write_json_lines
 
 BASELINE = "json.load and DataFrame"
 STEP = 10  # the small corpus consists of every tenth argument
+TOPICS, DOCUMENTS = 50, 1000  # of the run
 
 
-def measure(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
+def measure_run(repetitions: int) -> Result:
+    """Measure the median time of reading a run file."""
+    rng = random.Random(0)
+    lines = [
+        f"{topic} Q0 S{rng.randrange(16**8):x}-A{rng.randrange(16**8):x} {rank} {DOCUMENTS - rank + rng.random():.6f} tag\n"
+        for topic in range(1, TOPICS + 1)
+        for rank in range(1, DOCUMENTS + 1)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "run.txt"
+        file.write_text("".join(lines))
+        _, *times = (time_call(lambda: read_run(file)) for _ in range(repetitions + 1))
+    task = f"run of {TOPICS} × {DOCUMENTS:,} lines to a frame"
+    return compare_with_target("read_runs", task, statistics.median(times), 1, "s", {"ours": times})
+
+
+def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
     """Measure the time and memory of reading a corpus into a frame, and the memory of streaming it to the cache directory."""
     processes: dict[str, list[Process]] = {"ours": [], "baseline": []}
     for _ in range(repetitions):
         for method, runs in processes.items():
-            runs.append(run_process("-m", "tests.benchmarks.corpus", method, directory))
+            runs.append(run_process("-m", "tests.benchmarks.reading", method, directory))
     times = {method: [float(process.output) for process in runs] for method, runs in processes.items()}
     medians = {method: statistics.median(values) for method, values in times.items()}
-    median_peaks = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
-    size = sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
-    seconds = [f"{value:.2f} s" for value in medians.values()]
-    peaks = [f"{value:.2f} GB" for value in median_peaks.values()]
-    task = f"corpus of {size:.2f} GB to a frame"
+    peak = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
+    corpus, rates = f"corpus of {measure_corpus_gigabytes(directory):.2f} GB", [f"{value:.2f} s" for value in medians.values()]
+    task, peaks = f"{corpus} to a frame", [f"{value:.2f} GB" for value in peak.values()]
     return [
-        Result("corpus", task, BASELINE, *seconds, medians["baseline"] / medians["ours"], 4, times),
-        Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, median_peaks["baseline"] / median_peaks["ours"], 2),
-        _measure_streaming(directory, work_dir, size, median_peaks["ours"]),
+        Result("corpus", task, BASELINE, *rates, medians["baseline"] / medians["ours"], 4, times),
+        Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, peak["baseline"] / peak["ours"], 2),
+        _measure_streaming(directory, work_dir, corpus, peak["ours"]),
     ]
 
 
-def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak: float) -> Result:
+def _measure_streaming(directory: Path, work_dir: Path, corpus: str, frame_peak: float) -> Result:
     """Measure the peak memory of streaming the small and the full corpus, with one argument per line.
 
     The result's `seconds` hold, instead of times, the peaks in GB and the numbers of arguments, for the simulation.
@@ -54,11 +71,12 @@ def _measure_streaming(directory: Path, work_dir: Path, size: float, frame_peak:
     for step in (STEP, 1):
         lines_dir = work_dir / f"lines-{step}"
         argument_counts.append(float(write_json_lines(directory, lines_dir, step)))
-        peaks.append(run_process("-m", "tests.benchmarks.corpus", "stream", lines_dir).peak / 1e9)
+        peaks.append(run_process("-m", "tests.benchmarks.reading", "stream", lines_dir).peak / 1e9)
+    task, sizes = f"{corpus}, one argument per line, to the cache directory: peak memory", (peaks[1], frame_peak)
     values = {"peaks": peaks, "arguments": argument_counts}
-    sizes = [f"{peaks[1]:.2f} GB", f"{frame_peak:.2f} GB"]
-    task = f"corpus of {size:.2f} GB, one argument per line, to the cache directory: peak memory"
-    return Result("corpus streamed", task, "to a frame", *sizes, frame_peak / peaks[1], 4, values)
+    return Result(
+        "corpus streamed", task, "to a frame", *(f"{size:.2f} GB" for size in sizes), frame_peak / peaks[1], 4, values
+    )
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:

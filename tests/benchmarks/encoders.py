@@ -1,0 +1,154 @@
+"""Benchmarks of encoders, against sentence-transformers, and of DeepCT's peak memory for many documents, against few.
+
+Both implementations use the same weights, texts, maximum lengths, precision and number of threads.
+`python -m tests.benchmarks.encoders SHARDS` is the process whose memory is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from tokenizers import Tokenizer
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
+from submission.data.dataset import Dataset
+from submission.engine.base import CPU
+from submission.inference.enricher_checkpoint import EnricherCheckpoint
+from submission.inference.enrichment import SHARD_SIZE, enrich_collection, enrich_texts
+from submission.inference.pair_scoring import TokenCache, score_documents
+from submission.inference.pretrained import PretrainedEncoder
+from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.models.enrichers.deepct import DeepCT
+from submission.models.rankers.sbert import SBERT
+from submission.paths import CHECKPOINT_DIR
+from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
+from submission.retrieval.dense import encode_texts
+from submission.text.passages import PassageReader
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
+from submission.timing import Stopwatch
+from tests.benchmarks.benchmark import Benchmark, Result, run_process
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises
+from training.fitting.initialisation import read_encoder_config
+
+ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
+SHARDS = 2, 12  # numbers of shards in the two measured processes
+TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+
+
+def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
+    """Build the benchmark of tokenising and encoding premises."""
+    pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
+    ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
+    ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
+    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, model.max_seq_length - 2))
+    texts = sample_premises(directory, max_premises)
+
+    def ours() -> np.ndarray:
+        return encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, CPU)
+
+    task = f"sbert: {max_premises} premises, CPU, float32"
+    return Benchmark("sbert", task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
+
+
+def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
+    """Build the benchmark of encoding the same word pieces; DeepCT also splits texts and computes term frequencies."""
+    pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
+    checkpoint = _build_deepct(pretrained, read_encoder_config(pretrained, 6))
+    checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
+    model.max_seq_length = checkpoint.network.config.pieces + 2
+    texts = sample_premises(directory, max_documents)
+    passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
+
+    def ours() -> Sequence[object]:
+        return enrich_texts(texts, checkpoint, CPU)
+
+    task = "deepct: passages, CPU, float32"
+    return Benchmark("deepct", task, BASELINE, "passages", len(passages), ours, lambda: model.encode(passages), 1.3)
+
+
+def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
+    """Build the benchmark of a BERT network on texts truncated to the maximum lengths of its checkpoint.
+
+    Pairs are evenly spaced over the candidates of all topics. The head of a CrossEncoder is linear, so the baseline omits the
+    histograms and kernels of CEDR networks.
+    """
+    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+    tokeniser, lengths = checkpoint.tokeniser, checkpoint.tokeniser.lengths
+    assert isinstance(tokeniser, WordPieceTokeniser)
+    topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
+    candidates = retrieve(topics, ConclusionIndex.build(collection))
+    rows = np.unique(np.linspace(0, len(candidates) - 1, max_pairs).astype(int))
+    sample = candidates.iloc[rows].reset_index(drop=True)
+    documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
+    documents["premise"] = [tokeniser.truncate(text, lengths.premise) for text in documents["premise"]]
+    topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
+    queries, premises = topics.set_index("qid")["query"], documents.set_index("docno")["premise"]
+    pairs = [(queries[qid], premises[docno]) for qid, docno in zip(sample["qid"], sample["docno"], strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        _save_as_cross_encoder(checkpoint.network, Tokenizer.from_str(tokeniser.to_bytes().decode()), Path(folder))
+        model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
+    batch_size = checkpoint.network.cpu_batch_size
+
+    def ours() -> np.ndarray:
+        with open_empty_store() as store:
+            return score_documents(sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store)
+
+    def baseline() -> np.ndarray:
+        return model.predict(pairs, batch_size=batch_size)
+
+    task = f"{name}: {max_pairs} pairs, CPU, float32"
+    return Benchmark(name, task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
+
+
+def measure_deepct_memory(shard_counts: tuple[int, int] = SHARDS) -> Result:
+    """Compare the peak memory of two processes that enrich few and many documents."""
+    few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak for count in shard_counts)
+    task, baseline = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in reversed(shard_counts))
+    return Result("deepct memory", task, baseline, *(f"{peak / 1e9:.2f} GB" for peak in (many, few)), few / many, 0.9)
+
+
+def _load_sentence_transformer() -> SentenceTransformer:
+    return SentenceTransformer(str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True)
+
+
+def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:
+    """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
+    model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
+    state = {name.removeprefix("encoder."): tensor for name, tensor in ranker.state_dict().items()}
+    head = {name: tensor for name, tensor in model.state_dict().items() if name not in state}  # pooler, classifier
+    model.load_state_dict(head | {name: tensor for name, tensor in state.items() if name.startswith("bert.")})
+    model.save_pretrained(folder)
+    special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
+    PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)
+
+
+def _build_deepct(pretrained: PretrainedEncoder, config: dict[str, Any]) -> EnricherCheckpoint:
+    enricher = DeepCT(DeepCT.Config(**config)).eval()
+    return EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
+
+
+def _enrich(shard_count: int) -> None:
+    """Enrich generated documents with a tiny encoder."""
+    pretrained = PretrainedEncoder(ENCODER)
+    config = read_encoder_config(pretrained, 0)
+    checkpoint = _build_deepct(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
+    docnos = [str(n) for n in range(shard_count * SHARD_SIZE)]
+    with open_empty_store() as store:
+        enrich_collection(docnos, _generate_texts, checkpoint, CPU, store)
+
+
+def _generate_texts(docnos: Sequence[str]) -> list[str]:
+    """Generate texts of 317 words, the mean length in args.me."""
+    rng = np.random.default_rng(int(docnos[0]))
+    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in docnos]
+
+
+if __name__ == "__main__":
+    _enrich(int(sys.argv[1]))

@@ -1,0 +1,105 @@
+"""Benchmarks of indexes of a full-size corpus: BM25 over conclusions, the term index, and search over as many vectors."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import bm25s
+import numpy as np
+from rank_bm25 import BM25Okapi
+
+from submission.rankings import MAX_DEPTH
+from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionIndex
+from submission.retrieval.dense import DenseIndex
+from submission.retrieval.fields import select_texts
+from submission.retrieval.lexical import RM3, Dirichlet, search_all
+from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from submission.storage.artifact_store import ArtifactStore
+from submission.text.normalisation import normalise
+from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
+from tests.benchmarks.synthetic_inputs import open_execution
+
+ROUNDS = 3
+VECTORS, TOPICS = 322_000, 50  # sizes of the dense search
+
+
+def build_bm25_benchmark(directory: Path) -> Benchmark:
+    """Build the benchmark of retrieving the top conclusions for all topics, against rank-bm25.
+
+    Raises:
+        AssertionError: If the top conclusions or their scores differ from those of rank-bm25.
+    """
+    with open_execution(directory) as execution:
+        queries = execution.topics["query"].tolist()
+        index = ConclusionIndex.build(execution.documents.read_conclusions())
+    reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
+
+    def baseline() -> list[list[tuple[int, float]]]:
+        rankings = []
+        for query in queries:
+            scores = reference.get_scores(normalise(query).split())
+            order = np.argsort(-scores, kind="stable")[:MAX_CONCLUSIONS]
+            rankings.append([(int(row), float(scores[row])) for row in order if scores[row] > 0])
+        return rankings
+
+    def ours() -> list[list[tuple[int, float]]]:
+        return [index.find_top_conclusions(query) for query in queries]
+
+    if ours() != baseline():
+        raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
+    task, baseline_name = "BM25 of topics over the conclusions of a large corpus", "rank-bm25's get_scores and argsort"
+    return Benchmark("bm25", task, baseline_name, "topics", len(queries), ours, baseline, 50)
+
+
+def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
+    """Measure build rate, against bm25s, and size, load time and search speed of the term index.
+
+    Both implementations index texts in memory without stop words; only the term index is also written to disk.
+    """
+    settings = IndexSettings(stemmer="none")  # settings of the shipped checkpoints
+    with open_execution(directory) as execution:
+        queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
+        collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
+    texts, store = select_texts(collection, settings.fields), ArtifactStore(work_dir / "term-index", {})
+
+    def load_or_build() -> TermIndex:
+        return load_or_build_term_index(docnos, lambda batch: collection.loc[batch], settings, store)
+
+    def index_with_bm25s() -> None:
+        bm25s.BM25().index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+
+    build_seconds = time_call(load_or_build)
+    load_seconds = min(time_call(load_or_build) for _ in range(ROUNDS))
+    index, task = load_or_build(), f"term index of {len(texts):,} arguments"
+    size = sum(file.stat().st_size for file in store.directory.iterdir()) / 1e9
+    searches = []
+    for name, expansion, target in (("Dirichlet", None, 200), ("Dirichlet + RM3", RM3(), 30)):
+        seconds = min(
+            time_call(lambda expansion=expansion: search_all(index, queries, Dirichlet(), expansion, MAX_DEPTH, "topics"))
+            for _ in range(ROUNDS + 1)  # the first round reads the index from disk
+        )
+        rates = f"{len(queries) / seconds:,.0f} topics/s", f"{target} topics/s"
+        searches.append(Result(name, f"{task}: {name}", "target", *rates, len(queries) / seconds / target, 1))
+    baseline_seconds = time_call(index_with_bm25s)  # timed last, since its memory use slows the other measurements
+    rates = f"{len(texts) / build_seconds:,.0f} documents/s", f"{len(texts) / baseline_seconds:,.0f} documents/s"
+    times = {"ours": [build_seconds], "baseline": [baseline_seconds]}
+    return [
+        Result("term index", task, "bm25s' tokens and index", *rates, baseline_seconds / build_seconds, 2, times),
+        compare_with_target("term index size", f"{task}: size", size, 1, "GB"),
+        compare_with_target("term index load", f"{task}: load", load_seconds, 1, "s"),
+        *searches,
+    ]
+
+
+def measure_dense_search() -> Result:
+    """Measure the shortest time of an exhaustive search over random vectors."""
+    rng = np.random.default_rng(0)
+    vectors, queries = (rng.standard_normal((n, 384), dtype=np.float32) for n in (VECTORS, TOPICS))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "vectors.npy"
+        np.save(file, vectors.astype(np.float16))
+        index = DenseIndex([f"{row:06}" for row in range(VECTORS)], file)
+        seconds = min(time_call(lambda: list(index.search(queries, MAX_DEPTH))) for _ in range(ROUNDS))
+    return compare_with_target("search", f"{TOPICS} topics against {VECTORS:,} vectors, top {MAX_DEPTH}", seconds, 3, "s")
