@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.errors import CheckpointError
 from submission.fusion.quality import QualityInterpolation
 from submission.fusion.z_scores import z_scores
-from submission.storage.checkpoint_directory import CONFIG, encode_json, read_config, write_with_provenance
 
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
 
@@ -44,22 +39,3 @@ def test_z_scores_match_hand_computed_values(values: np.ndarray) -> None:
     else:
         assert standardised.mean() == pytest.approx(0, abs=1e-6)
         assert standardised.std() == pytest.approx(1)
-
-
-def test_parameters_are_loaded_from_a_directory(tmp_path: Path) -> None:
-    model = QualityInterpolation("1.1.0", 20, 0.25)
-    write_with_provenance(tmp_path / "quality", {CONFIG: encode_json(msgspec.to_builtins(model))}, {})
-    assert read_config(tmp_path / "quality", QualityInterpolation) == model
-    assert model.formula() == "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"
-    assert model.fingerprint == QualityInterpolation("2", 20, 0.25).fingerprint
-    assert (
-        len(
-            {model.fingerprint, QualityInterpolation("1", 21, 0.25).fingerprint, QualityInterpolation("1", 20, 0.5).fingerprint}
-        )
-        == 3
-    )
-    for faulty in ({"documents": 0}, {"weight": -1}, {"depth": 3}):
-        content = {CONFIG: encode_json({**msgspec.to_builtins(model), **faulty})}
-        write_with_provenance(tmp_path / "faulty", content, {})
-        with pytest.raises(CheckpointError, match=r"faulty: written by version 1\.1\.0"):
-            read_config(tmp_path / "faulty", QualityInterpolation)

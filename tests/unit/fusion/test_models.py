@@ -1,0 +1,99 @@
+"""Models of all kinds of fusion: read as saved, identified by fingerprints, and refused if invalid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from submission.errors import CheckpointError
+from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
+from submission.fusion.quality import QualityInterpolation
+from submission.fusion.regression import RegressionEnsemble, RegressionMember
+from submission.storage.checkpoint_directory import CONFIG, encode_json, read_config, write_with_provenance
+
+Keys = tuple[str | int, ...]
+DIRICHLET, BM25 = LinearMember("dirichlet", {"dirichlet": "d1"}, 200, 0.25), LinearMember("bm25", {}, 0, -0.125)
+KNRM = RegressionMember("knrm", {"knrm": "k1"}, 0.5, -1.0, 1.0)
+GRU = RegressionMember("gru", {"gru": "g1"}, -0.125, 10.0, 20.0)
+LINEAR = LinearFusion("1.1.0", 0.5, (DIRICHLET, BM25), LengthFeature(6.5, 1.0))
+REGRESSION = RegressionEnsemble("1.1.0", 0.25, (KNRM, GRU))
+QUALITY = QualityInterpolation("1.1.0", 20, 0.25)
+FORMULAS = [
+    (LINEAR, "0.500 +0.250 z(dirichlet) -0.125 z(bm25) +1.000 z(length)"),
+    (REGRESSION, "0.250 +0.500 minmax(knrm) -0.125 minmax(gru)"),
+    (QUALITY, "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"),
+]
+VARIANTS: list[tuple[Any, Keys, object]] = [  # model, path of a value, another value that affects scores
+    (LINEAR, ("intercept",), 0.25),
+    (LINEAR, ("length",), None),
+    (LINEAR, ("members", 0, "best"), 100),
+    (LINEAR, ("members", 0, "checkpoints"), {}),
+    (LINEAR, ("members", 1, "weight"), 0.125),
+    (REGRESSION, ("intercept",), 0.5),
+    (REGRESSION, ("members", 0, "checkpoints", "knrm"), "k2"),
+    (REGRESSION, ("members", 1, "maximum"), 21.0),
+    (QUALITY, ("documents",), 21),
+    (QUALITY, ("weight",), 0.5),
+]
+INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, invalid value, message
+    (LINEAR, ("intercept",), float("nan"), "intercept"),
+    (LINEAR, ("members", 0, "weight"), float("inf"), "weight"),
+    (LINEAR, ("members", 0, "weight"), "much", "weight"),
+    (LINEAR, ("members", 0, "best"), -1, "best"),
+    (LINEAR, ("members", 0, "best"), 0, "no member adds documents"),
+    (LINEAR, ("members", 1, "name"), "dirichlet", "names must be unique"),
+    (LINEAR, ("members", 1, "name"), "length", "different from 'length'"),
+    (LINEAR, ("members",), [], "no member adds documents"),
+    (LINEAR, ("length", "most"), 0, "most"),
+    (LINEAR, ("more",), 1, "more"),
+    (REGRESSION, ("intercept",), "much", r"written by version 1\.1\.0, incompatible with"),
+    (REGRESSION, ("version",), 7, "written by version 7, incompatible"),
+    (QUALITY, ("documents",), 0, "documents"),
+    (QUALITY, ("weight",), -1, "weight"),
+    (QUALITY, ("depth",), 3, "depth"),
+]
+
+
+def change(model: Any, path: Keys, value: object) -> dict[str, Any]:
+    """Return the config of a model with another value."""
+    config: dict[str, Any] = json.loads(msgspec.json.encode(model))
+    inner: Any = config
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return config
+
+
+def write(directory: Path, config: object) -> Path:
+    write_with_provenance(directory, {CONFIG: encode_json(config)}, {"training_data": {"input": {}}})
+    return directory
+
+
+@pytest.mark.parametrize(("model", "formula"), FORMULAS)
+def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> None:
+    saved = read_config(write(tmp_path / "model", msgspec.to_builtins(model)), type(model))
+    assert saved == model
+    assert saved.fingerprint == model.fingerprint
+    assert saved.formula() == formula
+
+
+def test_models_name_the_checkpoints_of_members() -> None:
+    assert LINEAR.member_checkpoints == {"dirichlet": {"dirichlet": "d1"}, "bm25": {}}
+    assert REGRESSION.member_checkpoints == {"knrm": {"knrm": "k1"}, "gru": {"gru": "g1"}}
+
+
+@pytest.mark.parametrize(("model", "path", "value"), VARIANTS)
+def test_fingerprints_identify_parameters_but_not_versions(model: Any, path: Keys, value: object) -> None:
+    assert msgspec.convert(change(model, path, value), type(model)).fingerprint != model.fingerprint
+    assert msgspec.convert(change(model, ("version",), "2"), type(model)).fingerprint == model.fingerprint
+
+
+@pytest.mark.parametrize(("model", "path", "value", "message"), INVALID)
+def test_invalid_models_are_refused(model: Any, path: Keys, value: object, message: str, tmp_path: Path) -> None:
+    directory = write(tmp_path / "model", change(model, path, value))
+    with pytest.raises(CheckpointError, match=message):
+        read_config(directory, type(model))
