@@ -33,13 +33,17 @@ from submission.data.topics import read_topics
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from submission.fusion.quality import QualityInterpolation
+from submission.inference import enrichment
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
 from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.models.bert import BERTRanker
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.enrichers.targer import TARGER
+from submission.models.ranker import Ranker
 from submission.models.rankers import get_ranker_class, list_rankers
 from submission.models.rankers.knrm import KNRM
 from submission.paths import CHECKPOINT_DIR
+from submission.retrieval import dense, latent, term_index
 from submission.retrieval.fields import Fields
 from submission.retrieval.lexical import BM25, RM3, Dirichlet, LexicalParameters
 from submission.retrieval.term_index import IndexSettings
@@ -353,6 +357,23 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
 def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
     """Copy `all_checkpoints_dir` for a test that modifies it."""
     return Path(shutil.copytree(all_checkpoints_dir, tmp_path / "checkpoints"))
+
+
+@pytest.fixture(scope="module")
+def small_shards() -> Iterator[None]:
+    """Split the work on collections of hundreds of documents into several shards and batches."""
+    sizes = [(dense, 40), (latent, 150), (term_index, 150), (enrichment, 64)]
+    with pytest.MonkeyPatch.context() as patch:
+        for module, size in sizes:
+            patch.setattr(module, "SHARD_SIZE", size)
+        for kind in (Ranker, BERTRanker):
+            patch.setattr(kind, "shard_size", 40)
+            patch.setattr(kind, "cpu_batch_size", 16)
+        patch.setattr(dense, "VECTOR_BLOCK", 64)
+        patch.setattr(dense, "QUERY_BLOCK", 2)
+        patch.setattr(latent, "BATCH_SIZE", 40)
+        patch.setattr(term_index, "TOKENISE_BATCH", 60)
+        yield
 
 
 @pytest.fixture

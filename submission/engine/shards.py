@@ -48,7 +48,7 @@ def compute_shards(
     def compute_missing() -> Iterator[int]:
         """Compute and store shards; yield completed indices."""
         if engine.shares_cache:  # workers load inputs and write files; only file names and hashes are transferred
-            write = ComputeAndWrite(function, store.directory.absolute())
+            write = partial(_compute_and_write, function, store.directory.absolute())
             tasks = ((index, (shard.file_name, _remote_loader(shard))) for index, shard in missing.items())
             for index, xxh3 in engine.map(write, tasks, device):
                 store.register(shards[index].file_name, xxh3)
@@ -71,17 +71,10 @@ def compute_shards(
     return read_shard
 
 
-@dataclass(frozen=True)
-class ComputeAndWrite(Generic[Item]):
-    """A task that computes a shard and writes its file on the worker."""
-
-    function: Callable[[Item], bytes]
-    cache_dir: Path
-
-    def __call__(self, task: tuple[str, Callable[[], Item]]) -> str:
-        """Compute and write a shard; return the hash of the file."""
-        file_name, load_input = task
-        return write_artifact(self.cache_dir / file_name, self.function(load_input()))
+def _compute_and_write(function: Callable[[Item], bytes], cache_dir: Path, task: tuple[str, Callable[[], Item]]) -> str:
+    """Compute a shard and write its file on the worker; return the hash of the file."""
+    file_name, load_input = task
+    return write_artifact(cache_dir / file_name, function(load_input()))
 
 
 def _remote_loader(shard: Shard[Item]) -> Callable[[], Item]:

@@ -136,17 +136,12 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         return _load_in_worker, (type(self), self.directory, self.fingerprint, self.precision)
 
 
-def with_precision(checkpoint: CheckpointT, precision: torch.dtype | None) -> CheckpointT:
-    """Return a copy of the checkpoint that uses a CPU precision for bulk inference; None means float32."""
-    return replace(checkpoint, precision=precision)
-
-
 @cache
 def _load_in_worker(
     checkpoint_class: type[CheckpointT], directory: Path, fingerprint: str, precision: torch.dtype | None
 ) -> CheckpointT:
     """Load a checkpoint in a worker process. Raises CheckpointError if loading fails or the fingerprint differs."""
-    checkpoint = with_precision(checkpoint_class.load(directory), precision)
+    checkpoint = replace(checkpoint_class.load(directory), precision=precision)
     if checkpoint.fingerprint != fingerprint:
         raise CheckpointError(
             f"{directory}: checkpoint {checkpoint.fingerprint[:12]}… differs from the main process's ({fingerprint[:12]}…); "

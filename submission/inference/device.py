@@ -1,4 +1,4 @@
-"""Selection of device, precision and thread count, and execution of batches within GPU memory.
+"""Selection of device, precision and thread count, and execution of batches of similar length within GPU memory.
 
 Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes are always float32.
 """

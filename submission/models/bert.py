@@ -220,7 +220,6 @@ class BERTNetwork(Network):
     """A network over a BERT encoder, whose frozen layers are loaded from the pretrained encoder's folder."""
 
     half_precision_prefixes = ("encoder.",)
-    has_pooler: ClassVar[bool] = False  # whether it has a `pooler` over [CLS], initialised from the pretrained encoder
     encoder: Encoder
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:

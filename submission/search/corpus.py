@@ -35,9 +35,7 @@ class Corpus(Dataset):
         """Create a corpus from a frame `docno conclusion premise`."""
         corpus = cls(_FrameReader(documents), Path("arguments"))
         texts = "\0".join(text for column in documents for text in documents[column])
-        corpus.corpus_fingerprint = combine_hashes(
-            {"documents": hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()}
-        )
+        corpus.corpus_fingerprint = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()
         return corpus
 
     def with_queries(self, topics: pd.DataFrame) -> Self:

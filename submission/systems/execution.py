@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from submission.data.dataset import Dataset
 from submission.data.document_store import DocumentStore, documents_code, open_document_store
 from submission.engine.base import LOCAL_ENGINE, Engine
-from submission.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint, with_precision
+from submission.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
 from submission.inference.pair_scoring import TokenCache, TokenSource
 from submission.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
 from submission.storage.artifact_store import ArtifactStore
@@ -72,7 +73,7 @@ class CheckpointStore:
     def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
         """Load a network and convert it to the precision of this store."""
         network = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
-        return with_precision(network, self.precision)
+        return replace(network, precision=self.precision)
 
 
 class Component(ABC):

@@ -20,10 +20,8 @@ PYTERRIER_STUB: Any = type("Library", (), {"Transformer": object})
 
 def read_example(text: str) -> str:
     """Return the first Python code block of the README that contains `text`."""
-    blocks = re.findall(
-        r"```python\n(.*?)```", (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8"), re.DOTALL
-    )
-    return next(block for block in blocks if text in block)
+    readme = (ROOT / "submission" / "search" / "README.md").read_text(encoding="utf-8")
+    return next(block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if text in block)
 
 
 def test_python_example_prints_the_documented_hits() -> None:
@@ -53,13 +51,14 @@ def test_corpus_in_ir_datasets(tmp_path: Path) -> None:
     argsme = pytest.importorskip("ir_datasets.formats.argsme", reason="ir_datasets is not installed")
     pytest.importorskip("ijson", reason="ir_datasets[ijson] is not installed")
     arguments = json.loads((SAMPLE / "idebate.json").read_text(encoding="utf-8"))["arguments"]
+    fields = {
+        "sourceDomain": "debate.org",
+        "acquisitionTime": "2019-04-18T19:07:38Z",
+        "mode": "discussion",
+        "discussionTitle": "a",
+    }
     for argument in arguments:
-        argument["context"] |= {
-            "sourceDomain": "debate.org",
-            "acquisitionTime": "2019-04-18T19:07:38Z",
-            "mode": "discussion",
-            "discussionTitle": "a",
-        }
+        argument["context"] |= fields
     content = json.dumps({"arguments": arguments}).encode()
     source = type("Source", (), {"stream": lambda self: BytesIO(content), "path": lambda self, force=True: tmp_path / "x"})()
     frame = _run_example(PYTERRIER_STUB)["load_arguments"](argsme.ArgsMeDocs(source))

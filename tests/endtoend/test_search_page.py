@@ -5,61 +5,51 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
 from urllib.parse import quote, urlencode
 
 import pytest
-from PIL import Image
 
 from submission.engine.base import CPU
+from submission.errors import UsageError
 from submission.paths import CHECKPOINT_DIR
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import ROOT, SAMPLE, ParsedPage, count_colours, make_argument
+from tests.conftest import ROOT, SAMPLE, ParsedPage, make_argument
 from tests.endtoend.conftest import Log
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUERY = "Should zoos be abolished?"
 MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 
-Serve = Callable[[Path], SearchServer]
 Fetch = Callable[..., tuple[int, dict[str, str], str]]
 
 
-@pytest.fixture(scope="module")
-def serve() -> Iterator[Serve]:
-    """Return a function that serves a corpus on a free port until the tests of this module end."""
-    servers: list[tuple[SearchServer, Searcher]] = []
-
-    def start(directory: Path) -> SearchServer:
-        searcher = Searcher(Corpus.from_directory(directory), CheckpointStore(CHECKPOINT_DIR), CPU).__enter__()
-        server = SearchServer(searcher, [get_system("dirichlet")], 5, 0)
-        Thread(target=server.serve_forever, daemon=True).start()
-        servers.append((server, searcher))
-        return server
-
-    yield start
-    for server, searcher in servers:
-        server.shutdown()
-        server.server_close()
-        searcher.__exit__(None, None, None)
+@contextmanager
+def open_server(directory: Path) -> Iterator[SearchServer]:
+    """Open a server of a corpus on a free port."""
+    with (
+        Searcher(Corpus.from_directory(directory), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
+        SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server,
+    ):
+        yield server
 
 
 @pytest.fixture(scope="module")
-def server(serve: Serve) -> SearchServer:
+def server() -> Iterator[SearchServer]:
     """Serve the sample."""
-    return serve(SAMPLE)
+    with open_server(SAMPLE) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 @pytest.fixture
@@ -82,8 +72,7 @@ def build_url(query: str = QUERY, **fields: list[str] | str) -> str:
 
 
 def test_home_page_is_served_on_loopback(server: SearchServer, fetch: Fetch) -> None:
-    assert server.server_address[0] == "127.0.0.1"
-    assert server.url == f"http://127.0.0.1:{server.server_port}/"
+    assert server.url == f"http://{server.server_address[0]}:{server.server_port}/" == f"http://127.0.0.1:{server.server_port}/"
     status, headers, text = fetch()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert 'value="dirichlet" checked' in text
@@ -137,11 +126,8 @@ def test_no_scripts_and_no_external_resources(fetch: Fetch) -> None:
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
-    page = ParsedPage(fetch(build_url())[2])
-    assert set(page.elements) <= {
-        "html", "head", "meta", "title", "link", "body", "header", "main", "form", "div", "a", "input", "button", "details",
-        "summary", "b", "label", "span", "p", "select", "option", "section", "h2", "h3", "h4", "article", "code", "mark",
-    }  # fmt: skip
+    elements = set(ParsedPage(fetch(build_url())[2]).elements)
+    assert not {"script", "img", "style", "iframe", "object", "embed", "svg", "base"} & elements
 
 
 def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: SearchServer) -> None:
@@ -213,25 +199,24 @@ def test_invalid_requests_are_rejected(request_bytes: bytes, fetch: Fetch, serve
     assert "internal error" not in caplog.text
 
 
-def test_texts_of_the_corpus_are_escaped(serve: Serve, tmp_path: Path) -> None:
+def test_texts_of_the_corpus_are_escaped(tmp_path: Path) -> None:
     premise = f"zoos </p></article><script>alert(1)</script> {MALICIOUS_HTML} \u202e \x00 " + "and so on " * 20
     malicious = make_argument("<i>d</i>", f"Zoos {MALICIOUS_HTML}", premise)
     malicious["context"] = {"sourceDomain": '"><script>'}
     (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [malicious]}))
     (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
-    server = serve(tmp_path)
-    for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(MALICIOUS_HTML)}+zoos"):
-        status, text = server.respond(query)
-        assert status == 200
-        assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
-        assert not set(text) & {"\u202e", "\0"}
+    with open_server(tmp_path) as server:
+        for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(MALICIOUS_HTML)}+zoos"):
+            status, text = server.respond(query)
+            assert status == 200
+            assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
+            assert not set(text) & {"\u202e", "\0"}
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
-def test_port_in_use_is_reported(server: SearchServer, serve: Serve) -> None:
-    command = [sys.executable, "-m", "submission", "search", "--serve", str(server.server_port), "--system", "bm25"]
-    process = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert (process.returncode, "cannot listen on port (Address already in use)" in process.stderr) == (2, True)
+def test_port_in_use_is_reported(server: SearchServer) -> None:
+    with pytest.raises(UsageError, match="cannot listen on port"):
+        SearchServer(server.searcher, [get_system("bm25")], 5, server.server_port)
 
 
 @pytest.mark.slow
@@ -252,29 +237,3 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_browser_renders_the_page(server: SearchServer, tmp_path: Path) -> None:
-    screenshot = tmp_path / "page.png"
-    url = server.url.rstrip("/") + build_url(f"{QUERY} {MALICIOUS_HTML}", system=["dirichlet", "bm25"])
-    dom = _browse(url, tmp_path, "--dump-dom")
-    assert "pwned" not in dom.split("</title>")[0].replace(MALICIOUS_HTML.replace("<", "&lt;").replace(">", "&gt;"), "")
-    assert dom.count("<article") == 10
-    _browse(url, tmp_path, f"--screenshot={screenshot}", "--window-size=1400,1200", "--hide-scrollbars")
-    assert count_colours(screenshot.read_bytes()) > 100
-    with Image.open(screenshot) as image:
-        colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 24) or []}
-    assert {(255, 229, 138), (26, 127, 75), (179, 55, 47)} <= colours  # colours that only the stylesheet defines
-
-
-def _browse(url: str, folder: Path, *flags: str) -> str:
-    """Open a page in headless Chromium and return Chromium's output."""
-    browser_flags = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
-    ]  # fmt: skip
-    assert CHROMIUM is not None
-    process = subprocess.run([CHROMIUM, *browser_flags, *flags, url], capture_output=True, text=True, timeout=60, check=True)
-    return process.stdout

@@ -118,7 +118,8 @@ def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork:
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)
-    weights = pretrained.load_encoder_weights() | (load_pooler_weights(pretrained) if network.has_pooler else {})
+    has_pooler = "pooler.weight" in network.state_dict()
+    weights = pretrained.load_encoder_weights() | (load_pooler_weights(pretrained) if has_pooler else {})
     network.load_state_dict(network.state_dict() | weights)
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:

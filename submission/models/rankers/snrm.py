@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import convolve_unique, find_unique_tokens, get_known_mask
+from submission.models.layers import find_unique_tokens, get_known_mask
 from submission.models.ranker import Contribution, LatentRanker, NetworkExplanation, find_top_positions
 
 WINDOW = 5
@@ -62,28 +62,22 @@ class SNRM(LatentRanker):
         return torch.div(total, self._count_windows(mask).to(total.dtype) ** self.config.length)
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode a batch, convolving each distinct word once; gradients equal those of `encode`."""
+        """Encode a batch; without hidden layers, convolve each distinct word once. Gradients equal those of `encode`."""
         first, *hidden = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
+        if hidden:
+            batches = zip(torch.split(ids, TEXT_BATCH), torch.split(mask, TEXT_BATCH), strict=True)
+            return torch.cat([self.encode(*batch) for batch in batches])
         token_ids, index = find_unique_tokens(self._pad_for_windows(ids * get_known_mask(ids, mask)), self.config.vocabulary)
         windows = self._count_windows(mask)  # (B, 1)
         vectors = self.embedding(token_ids)
         is_window = (torch.arange(index.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
         weights = is_window / windows.to(vectors.dtype) ** self.config.length
-        if not hidden:
-            rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
-            totals, size = [], len(first) if torch.is_grad_enabled() else LATENT_TERM_BATCH
-            for terms in torch.split(first, size):
-                products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])  # (5 · T, c)
-                totals.append(_WeightedActivationSum.apply(products, rows, weights))  # type: ignore[no-untyped-call]
-            return torch.cat(totals, dim=1)
-        sums = []
-        batches = zip(convolve_unique(vectors, index, first, TEXT_BATCH), torch.split(weights, TEXT_BATCH), strict=True)
-        for activations, batch_weights in batches:
-            activations = activations.relu_()  # (b, W, ·)
-            for layer in hidden:
-                activations = (activations @ layer[:, :, 0].t()).relu_()
-            sums.append((batch_weights.unsqueeze(1) @ activations).squeeze(1))  # (b, latent)
-        return torch.cat(sums)
+        rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
+        totals, size = [], len(first) if torch.is_grad_enabled() else LATENT_TERM_BATCH
+        for terms in torch.split(first, size):
+            products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])  # (5 · T, c)
+            totals.append(_WeightedActivationSum.apply(products, rows, weights))  # type: ignore[no-untyped-call]
+        return torch.cat(totals, dim=1)
 
     def compute_activations(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Compute the activations (B, latent, W) of each window; 0 for windows past the text's end."""

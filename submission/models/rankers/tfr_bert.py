@@ -16,8 +16,6 @@ from submission.models.bert_config import EncoderConfig
 class TFRBERT(CLSRanker):
     """A linear layer over BERT's pooler, applied to the mean [CLS] vector of a document's chunks."""
 
-    has_pooler = True
-
     @dataclass(frozen=True)
     class Config(EncoderConfig):
         """Encoder configuration, the input, and dropout before the linear layer."""

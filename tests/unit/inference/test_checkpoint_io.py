@@ -1,62 +1,126 @@
+"""Checkpoints of rankers and enrichers: loaded as saved, identified by fingerprints, and refused if they differ."""
+
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
 
+from submission.engine.base import CPU
 from submission.errors import CheckpointError
-from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.inference.checkpoint_io import NetworkCheckpoint
+from submission.inference.enricher_checkpoint import PROBE_TEXTS, EnricherCheckpoint, load_enricher
+from submission.inference.ranker_checkpoint import PROBE_PAIRS, UNICODE_PROBE_PAIRS, RankerCheckpoint, load_checkpoint
+from submission.models.enrichers.deepct import DeepCT
+from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.models.rankers.knrm import KNRM
-from tests.conftest import update_hash
+from submission.systems.execution import CheckpointStore
+from tests.conftest import update_hash, write_deepct, write_targer, write_tiny_ranker
+
+LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {
+    "knrm": load_checkpoint, "deepct": load_enricher, "targer": load_enricher,
+}  # fmt: skip
+CLASSES = {"knrm": KNRM, "deepct": DeepCT, "targer": TARGER}
+HALF_PRECISION = {  # prefixes of the weights that are stored in float16
+    "knrm": "embedding.", "deepct": "encoder.", "targer": ("embedding.", "ahead.", "back."),
+}  # fmt: skip
+TEXT_FILES = {"knrm": "vocabulary.txt", "deepct": "tokenizer.json", "targer": "vocabulary.txt"}
 
 
-def test_load_restores_the_checkpoint(checkpoints: Path) -> None:
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    assert isinstance(checkpoint.network, KNRM)
+@pytest.fixture
+def directory(name: str, tmp_path: Path) -> Path:
+    """Write the checkpoint of a kind."""
+    write: Callable[..., None] = {"deepct": write_deepct, "targer": write_targer}.get(name, write_tiny_ranker)
+    write(tmp_path, name, seed=0)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
+    checkpoint = LOADERS[name](directory)
+    assert isinstance(checkpoint.network, CLASSES[name])
     assert not checkpoint.network.training
-    assert checkpoint.tokeniser.lengths.premise == 100
-    assert checkpoint.tokeniser.encode_query("Are zoos golf xyz?") == [
-        checkpoint.tokeniser.vocabulary.lookup([w])[0] for w in ("zoos", "golf", "xyz")
-    ]
-    stored = safetensors.torch.load_file(checkpoints / "knrm" / "model.safetensors")
-    assert {name: str(tensor.dtype) for name, tensor in stored.items()} == {
-        "embedding.weight": "torch.float16",
-        "linear.weight": "torch.float32",
-        "linear.bias": "torch.float32",
-    }
+    stored = safetensors.torch.load_file(directory / "model.safetensors")
+    for key, tensor in checkpoint.network.state_dict().items():
+        assert torch.equal(tensor, stored[key].float()), key
+        assert stored[key].dtype == (torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32), key
+    probe = json.loads((directory / "probe.json").read_text())
+    assert [row.get("query") or row.get("text", "") for row in probe] == (
+        [query for query, _ in PROBE_PAIRS + UNICODE_PROBE_PAIRS] if name == "knrm" else list(PROBE_TEXTS)
+    )
 
 
-def test_probe_of_two_texts(checkpoints: Path) -> None:
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    pairs = [
-        ("Are zoos cruel?", "wild animals in cages"),
-        ("golf", "zoos"),
-        ("Are zoos cruel?", "zoos"),
-        ("golf", "zoos"),
-        ("", ""),
-    ]
-    scores = checkpoint.score(pairs)
-    assert scores.dtype == np.float32
-    with torch.no_grad():
-        alone = [
-            checkpoint.network(
-                *pad([checkpoint.tokeniser.encode_query(query)]), *pad([checkpoint.tokeniser.encode_premise(premise)])
-            ).item()
-            for query, premise in pairs
-        ]
-    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
-    assert len(set(scores.tolist())) == 4
-    assert checkpoint.score([]).shape == (0,)
+@pytest.mark.parametrize("name", LOADERS)
+def test_fingerprints_identify_weights_config_and_vocabulary(name: str, directory: Path) -> None:
+    load = LOADERS[name]
+    fingerprints = [load(directory).fingerprint, load(directory).fingerprint]
+    tensors = safetensors.torch.load_file(directory / "model.safetensors")
+    safetensors.torch.save_file(tensors, directory / "model.safetensors", {"note": "the same weights"})
+    config = json.loads((directory / "config.json").read_text())
+    config["config"] |= {"knrm": {"dropout": 0.3}, "deepct": {"dropout": 0.2}, "targer": {"dropout": 0.2}}[name]
+    changes = {"model.safetensors": None, "config.json": json.dumps(config)}
+    if name == "deepct":
+        changes["tokenizer.json"] = json.dumps(json.loads((directory / "tokenizer.json").read_text()), indent=3)
+    for file, content in changes.items():
+        if content:
+            (directory / file).write_text(content)
+        update_hash(directory, file)
+        fingerprints.append(load(directory).fingerprint)
+    assert len(set(fingerprints)) == len(fingerprints) - 1
 
 
-def test_fingerprint_is_deterministic(checkpoints: Path) -> None:
-    first = load_checkpoint(checkpoints / "knrm")
-    assert first.fingerprint == load_checkpoint(checkpoints / "knrm").fingerprint
+@pytest.mark.parametrize(("name", "file"), [(name, file) for name in LOADERS for file in (
+    "config.json", "model.safetensors", "probe.json", TEXT_FILES[name])])  # fmt: skip
+def test_damaged_and_missing_files_are_refused(name: str, file: str, directory: Path) -> None:
+    content = bytearray((directory / file).read_bytes())
+    content[-2] ^= 1
+    (directory / file).write_bytes(content)
+    with pytest.raises(CheckpointError, match=f"{file}: damaged"):
+        LOADERS[name](directory)
+    (directory / file).unlink()
+    with pytest.raises(CheckpointError, match=f"{name}: missing {file};"):
+        LOADERS[name](directory)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_changed_networks_fail_the_probe(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward = CLASSES[name].forward
+    monkeypatch.setattr(CLASSES[name], "forward", lambda *arguments: forward(*arguments) * 1.01)
+    if name == "targer":  # its annotations are labels
+        monkeypatch.setattr(CLASSES[name], "forward", lambda *arguments: -forward(*arguments))
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        LOADERS[name](directory)
+
+
+@pytest.mark.parametrize("name", ["knrm"])
+def test_changed_text_processing_fails_the_probe(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.text.normalisation.load_stop_words", frozenset)
+    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
+        load_checkpoint(directory)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("deepct", {"enricher": "deepcut"}, "unknown enricher 'deepcut'; did you mean 'deepct'"),
+        ("deepct", {"ranker": "knrm"}, "unknown field `ranker`"),
+        ("knrm", {"config": {"idf": True}}, r"written by version 1\.\d+\.\d+, incompatible with"),
+    ],
+)
+def test_configs_that_do_not_fit_are_refused(name: str, fields: dict[str, object], message: str, directory: Path) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, **fields}))
+    update_hash(directory, "config.json")
+    with pytest.raises(CheckpointError, match=message):
+        LOADERS[name](directory)
 
 
 def test_missing_checkpoint_lists_available_ones(checkpoints: Path) -> None:
@@ -64,57 +128,40 @@ def test_missing_checkpoint_lists_available_ones(checkpoints: Path) -> None:
         load_checkpoint(checkpoints / "kmrm")
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json", "provenance.json"])
-def test_missing_file(checkpoints: Path, name: str) -> None:
-    (checkpoints / "knrm" / name).unlink()
-    with pytest.raises(CheckpointError, match=rf"knrm: missing {name};"):
-        load_checkpoint(checkpoints / "knrm")
+@torch.no_grad()
+def test_pairs_are_scored_independently(checkpoints: Path) -> None:
+    checkpoint = load_checkpoint(checkpoints / "knrm")
+    zoos, golf, cages = "Are zoos cruel?", "golf", "wild animals in cages"
+    pairs = [(zoos, cages), (golf, "zoos"), (zoos, "zoos"), (golf, "zoos"), ("", "")]
+    tokeniser = checkpoint.tokeniser
+    alone = [
+        checkpoint.network(*pad([tokeniser.encode_query(q)]), *pad([tokeniser.encode_premise(p)])).item() for q, p in pairs
+    ]
+    scores = checkpoint.score(pairs)
+    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
+    assert (scores.dtype, len(set(scores.tolist())), checkpoint.score([]).shape) == (np.float32, 4, (0,))
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "vocabulary.txt", "probe.json"])
-def test_one_flipped_bit(checkpoints: Path, name: str) -> None:
-    file = checkpoints / "knrm" / name
-    data = bytearray(file.read_bytes())
-    data[-2] ^= 1
-    file.write_bytes(data)
-    with pytest.raises(CheckpointError, match=f"{name}: damaged"):
-        load_checkpoint(checkpoints / "knrm")
+@pytest.mark.parametrize("name", LOADERS)
+def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = LOADERS[name](directory)
+    pickled = pickle.dumps(checkpoint)
+    assert len(pickled) < 500
+    unpickled = pickle.loads(pickled)
+    assert unpickled is not checkpoint
+    assert (unpickled.fingerprint, unpickled.directory) == (checkpoint.fingerprint, directory)
+    monkeypatch.setattr(type(checkpoint), "load", None)
+    assert pickle.loads(pickled) is unpickled  # loaded once per process
+    for kind in (RankerCheckpoint, EnricherCheckpoint):
+        with pytest.raises(TypeError, match="not loaded from a directory"):
+            pickle.dumps(kind(checkpoint.network, checkpoint.tokeniser, "a test"))
 
 
-def test_truncated_provenance(checkpoints: Path) -> None:
-    file = checkpoints / "knrm" / "provenance.json"
-    file.write_text(file.read_text()[:-20])
-    with pytest.raises(CheckpointError, match=r"provenance\.json: damaged"):
-        load_checkpoint(checkpoints / "knrm")
-
-
-def test_unknown_config_fails(checkpoints: Path) -> None:
-    file = checkpoints / "knrm" / "config.json"
-    config = json.loads(file.read_text())
-    file.write_text(json.dumps({**config, "config": {**config["config"], "idf": True}}))
-    update_hash(checkpoints / "knrm", "config.json")
-    with pytest.raises(CheckpointError, match=r"written by version 1\.\d+\.\d+, incompatible with"):
-        load_checkpoint(checkpoints / "knrm")
-
-
-def test_mismatched_weights_fail(checkpoints: Path) -> None:
-    file = checkpoints / "knrm" / "model.safetensors"
-    tensors = safetensors.torch.load_file(file)
-    del tensors["linear.bias"]
-    safetensors.torch.save_file(tensors, file)
-    update_hash(checkpoints / "knrm", "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"linear\.bias"):
-        load_checkpoint(checkpoints / "knrm")
-
-
-def test_changed_text_processing_fails_the_probe(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("submission.text.normalisation.load_stop_words", frozenset)
-    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        load_checkpoint(checkpoints / "knrm")
-
-
-def test_changed_network_fails_the_probe(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = KNRM.forward
-    monkeypatch.setattr(KNRM, "forward", lambda *arguments: forward(*arguments) * 1.01)
-    with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        load_checkpoint(checkpoints / "knrm")
+def test_precision_is_pickled_with_the_checkpoint(tmp_path: Path) -> None:
+    write_tiny_ranker(tmp_path, "sbert", seed=0)
+    for precision in (torch.bfloat16, None):
+        checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
+        unpickled = pickle.loads(pickle.dumps(checkpoint))
+        assert unpickled.fingerprint == checkpoint.fingerprint == load_checkpoint(tmp_path / "sbert").fingerprint
+        for loaded in (checkpoint, unpickled):
+            assert loaded.get_network(CPU).encoder.precision is precision

@@ -1,4 +1,4 @@
-"""Threads, and batches that exceed GPU memory."""
+"""Threads, encoder precision, and batches that exceed GPU memory."""
 
 from __future__ import annotations
 
@@ -13,60 +13,44 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.inference.device import compute_or_split, limit_threads
-from submission.inference.pair_scoring import score_documents
+from submission.errors import UsageError
+from submission.inference.device import batch_by_tokens, choose_precision, compute_or_split, limit_threads
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.rankers.knrm import KNRM
-from submission.storage.artifact_store import ArtifactStore
+from submission.models.padding import pad
+from submission.paths import CHECKPOINT_DIR
 from tests.conftest import ROOT
-from tests.unit.inference.test_pair_scoring import CANDIDATES, CPU, TOKENS
 
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 LIMITS = {
     "version 2": {"cpu.max": "100000 100000"},
     "version 1": {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"},
 }
 
 
-def simulate_gpu(capacity: int) -> tuple[list[int], object]:
-    """Return a function that behaves like a GPU with memory for `capacity` rows, after a list of its batch sizes."""
+def test_oversized_batches_are_halved(caplog: pytest.LogCaptureFixture) -> None:
     sizes: list[int] = []
 
     def compute(rows: np.ndarray) -> Tensor:
         sizes.append(len(rows))
-        if len(rows) > capacity:
+        if len(rows) > 3:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return torch.from_numpy(rows * 10)
 
-    return sizes, compute
-
-
-def test_oversized_batch_is_halved(caplog: pytest.LogCaptureFixture) -> None:
-    sizes, compute = simulate_gpu(3)
     assert compute_or_split(compute, np.arange(7), torch.cat).tolist() == [0, 10, 20, 30, 40, 50, 60]
     assert sizes == [7, 4, 2, 2, 3]
     assert "out of memory for a batch of 7" in caplog.text
 
 
 def test_oversized_row_raises() -> None:
+    def compute(rows: np.ndarray) -> Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
     with pytest.raises(torch.OutOfMemoryError):
-        compute_or_split(simulate_gpu(0)[1], np.arange(4), torch.cat)
+        compute_or_split(compute, np.arange(4), torch.cat)
 
 
-def test_halved_batches_give_the_same_scores(checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    expected = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "full", {}))
-    score_features, sizes = KNRM.score_features, []
-
-    def small(self: KNRM, features: Tensor) -> Tensor:
-        sizes.append(len(features))
-        if sizes[-1] > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return score_features(self, features)
-
-    monkeypatch.setattr(KNRM, "score_features", small)
-    halves = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path / "halves", {}))
-    assert sizes == [2, 1, 1, 4, 2, 1, 1, 2, 1, 1]  # batches of two and of four documents
-    np.testing.assert_allclose(halves, expected, rtol=0, atol=1e-5)
+def test_batches_are_at_most_the_token_limit() -> None:
+    assert [rows.tolist() for rows in batch_by_tokens([0, 5, 3, 900, 7, 7, 2], 14)] == [[3], [4, 5], [1, 2], [6, 0]]
 
 
 def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,21 +65,50 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> Non
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="needs root on Linux to mount a cgroup")
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 @pytest.mark.parametrize("version", LIMITS)
 def test_threads_follow_the_limit_of_the_cgroup(version: str, tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("unsharing mounts is not permitted")
     for name, value in LIMITS[version].items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(value + "\n")
     script = "from submission.inference.device import limit_threads; print(limit_threads())"
     command = f"mount --bind {tmp_path} /sys/fs/cgroup && exec {sys.executable} -c '{script}'"
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("unsharing mounts is not permitted")
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
 
-    def threads(*shell: str) -> int:
+    def count_threads(*shell: str) -> int:
         return int(subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout)
 
-    assert threads("unshare", "--mount", "sh", "-c", command) == 1
-    assert threads(sys.executable, "-c", script) > 1
+    assert count_threads("unshare", "--mount", "sh", "-c", command) == 1
+    assert count_threads(sys.executable, "-c", script) > 1
+
+
+@pytest.mark.parametrize("feature", ["avx512_bf16", "amx_bf16"])
+def test_bfloat16_needs_a_processor_with_its_instructions(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, feature: True})
+    assert choose_precision("bfloat16", CPU) is torch.bfloat16
+    assert choose_precision("float32", CPU) is choose_precision("float32", GPU) is None
+    with pytest.raises(UsageError, match="a GPU always uses float16"):
+        choose_precision("bfloat16", GPU)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, feature: False})
+    with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
+        choose_precision("bfloat16", CPU)
+
+
+@torch.inference_mode()
+def test_half_precision_is_close_for_all_lengths() -> None:
+    encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
+    for longest in (5, 63, 64, 65, 100):
+        ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
+        encoder.set_precision(None)
+        expected, inside = encoder(ids, mask)
+        encoder.set_precision(torch.bfloat16)
+        actual, inside_half = encoder(ids, mask)
+        alone, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
+        assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)
+        torch.testing.assert_close(inside_half, inside)
+        assert 0 < (actual - expected)[inside].abs().max() < 0.1  # of values up to 3
+        torch.testing.assert_close(actual[0], alone[0], rtol=0, atol=0.05)

@@ -1,3 +1,5 @@
+"""Scores of candidates: in their order, in batches and shards, and each equal to that of its pair alone."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -6,11 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch import Tensor
 
+from submission.engine.base import CPU
 from submission.errors import CheckpointError
 from submission.inference.pair_scoring import TokenCache, score_documents
-from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
+from submission.models.ranker import Ranker
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
 from submission.storage.artifact_store import ArtifactStore
@@ -23,69 +28,85 @@ CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
 TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
-CPU = torch.device("cpu")
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
+WORDS = ["zoos", "are", "cruel", "golf", "wild", "animals"]
 
 
-def test_candidates_are_scored_once_in_order(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(KNRM, "cpu_batch_size", 2)
-    monkeypatch.setattr(KNRM, "shard_size", 3)
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    scores = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+def make_checkpoint(ranker: Ranker, batch_size: int, shard_size: int) -> RankerCheckpoint:
+    ranker.cpu_batch_size, ranker.shard_size = batch_size, shard_size
+    return RankerCheckpoint(ranker.eval(), WordTokeniser(Vocabulary(WORDS), MaxLengths()), "a test")
+
+
+@pytest.fixture
+def knrm() -> RankerCheckpoint:
+    torch.manual_seed(0)
+    return make_checkpoint(KNRM(KNRM.Config(vocabulary=8, dimensions=8)), batch_size=2, shard_size=2)
+
+
+def score(checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES) -> np.ndarray:
+    return score_documents(candidates, TOKENS, checkpoint, CPU, ArtifactStore(directory, {}))
+
+
+@torch.no_grad()
+def score_alone(checkpoint: RankerCheckpoint) -> list[float]:
+    """Score each candidate by itself."""
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
-    with torch.no_grad():
-        alone = [
-            checkpoint.network(
-                *pad([checkpoint.tokeniser.encode_query(queries[q])]), *pad([checkpoint.tokeniser.encode_premise(premises[d])])
-            ).item()
-            for q, d in CANDIDATES.to_numpy()
-        ]
-    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
-    assert len(set(alone)) > 3
+    encode = checkpoint.tokeniser
+    pairs = [(encode.encode_query(queries[q]), encode.encode_premise(premises[d])) for q, d in CANDIDATES.to_numpy()]
+    return [checkpoint.network(*pad([query]), *pad([document])).item() for query, document in pairs]
 
 
-def test_finished_shards_are_reused(checkpoints: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(KNRM, "cpu_batch_size", 2)
-    monkeypatch.setattr(KNRM, "shard_size", 2)
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    first = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+def count_batches(checkpoint: RankerCheckpoint, monkeypatch: pytest.MonkeyPatch, memory: int = 100) -> list[int]:
+    """Return a list of the sizes of the batches that will be scored; larger ones than `memory` run out of it."""
+    score_features, sizes = KNRM.score_features, []
+
+    def record(self: KNRM, features: Tensor) -> Tensor:
+        sizes.append(len(features))
+        if len(features) > memory:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return score_features(self, features)
+
+    monkeypatch.setattr(KNRM, "score_features", record)
+    return sizes
+
+
+def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+    expected = score_alone(knrm)
+    np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
+    assert len(set(expected)) > 3
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
-    (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")  # damaged on disk: recomputed
-    score_features, calls = checkpoint.network.score_features, []
-    checkpoint.network.score_features = lambda features: calls.append(len(features)) or score_features(features)  # type: ignore
-    again = score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
-    assert (again == first).all()
-    assert calls == [2]  # batches: two of one topic, one of the other
+    assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
 
 
-def test_nan_score_fails_with_its_document(checkpoints: Path, tmp_path: Path) -> None:
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    checkpoint.network.score_features = lambda features: torch.full((len(features),), torch.nan)  # type: ignore
+def test_finished_shards_are_reused(knrm: RankerCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = score(knrm, tmp_path)
+    (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")
+    sizes = count_batches(knrm, monkeypatch)
+    assert (score(knrm, tmp_path) == first).all()
+    assert sizes == [2]  # batches: two of one topic, one of the other
+
+
+def test_batches_beyond_memory_are_halved(knrm: RankerCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = score(knrm, tmp_path / "full")
+    sizes = count_batches(knrm, monkeypatch, memory=1)
+    np.testing.assert_allclose(score(knrm, tmp_path / "halves"), expected, rtol=0, atol=1e-5)
+    assert sizes == [2, 1, 1] * 3
+
+
+def test_nan_scores_fail_with_their_document(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+    torch.nn.init.constant_(knrm.network.linear.weight, torch.nan)
     with pytest.raises(CheckpointError, match="document d for topic 1"):
-        score_documents(CANDIDATES, TOKENS, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+        score(knrm, tmp_path)
 
 
 def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GRU, "cpu_batch_size", 3)
     torch.manual_seed(1)
-    tokeniser = WordTokeniser(Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"]), MaxLengths())
-    ranker = GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)).eval()
-    represent, read = ranker.encode_batch, []
-    monkeypatch.setattr(ranker, "encode_batch", lambda ids, mask: read.extend(mask.sum(1).tolist()) or represent(ids, mask))
-    scores = score_documents(
-        CANDIDATES, TOKENS, RankerCheckpoint(ranker, tokeniser, "a test"), CPU, ArtifactStore(tmp_path, {})
+    gru = make_checkpoint(GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)), batch_size=3, shard_size=100)
+    encode_batch, lengths = gru.network.encode_batch, []
+    monkeypatch.setattr(
+        gru.network, "encode_batch", lambda ids, mask: lengths.extend(mask.sum(1).tolist()) or encode_batch(ids, mask)
     )
-    assert read == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
-    pairs = [
-        (tokeniser.encode_query(dict(TOPICS.to_numpy())[q]), tokeniser.encode_premise(dict(CORPUS.to_numpy())[d]))
-        for q, d in CANDIDATES.to_numpy()
-    ]
-    with torch.no_grad():
-        alone = [ranker(*pad([query]), *pad([document])).item() for query, document in pairs]
-    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
-    assert len(set(alone)) == 6
-
-
-def test_no_candidates(checkpoints: Path, tmp_path: Path) -> None:
-    scores = score_documents(CANDIDATES[:0], TOKENS, load_checkpoint(checkpoints / "knrm"), CPU, ArtifactStore(tmp_path, {}))
-    assert scores.shape == (0,)
+    scores, expected = score(gru, tmp_path), score_alone(gru)
+    assert lengths == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+    assert len(set(expected)) == 6

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 import torch
 
+from submission.engine.base import CPU
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.rankers.snrm import SNRM
-from submission.retrieval import latent
+from submission.rankings import MAX_DEPTH
 from submission.retrieval.latent import LatentIndex, load_or_build_latent_index, search
 from submission.retrieval.sparse_matrix import CSR_FILES, merge_shards
 from submission.storage.artifact_store import ArtifactStore
@@ -21,12 +22,12 @@ from submission.text.vocabulary import Vocabulary
 from tests.conftest import build_text_lookup
 from tests.golden.test_snrm import TEXTS, load
 
-CPU = torch.device("cpu")
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]
 TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
+DOCNOS = [f"d{row:04}" for row in range(1100)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def checkpoint() -> RankerCheckpoint:
     torch.manual_seed(1)
     tokeniser = WordTokeniser(Vocabulary(WORDS), MaxLengths())
@@ -39,63 +40,60 @@ def checkpoint() -> RankerCheckpoint:
     return RankerCheckpoint(ranker, tokeniser, "a test")
 
 
-@pytest.fixture
-def corpus() -> pd.DataFrame:
+@pytest.fixture(scope="module")
+def premises() -> list[str]:
     rng = np.random.default_rng(0)
-    premises = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in range(60)]
-    premises[7] = premises[3]  # a tie
-    premises[11] = "unheard words only"
-    return pd.DataFrame({"docno": [f"d{row:02}" for row in range(60)], "premise": premises})
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 30))) for _ in DOCNOS]
+    texts[7] = texts[3]  # a tie
+    texts[11] = "unheard words only"
+    return texts
 
 
-def build(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, directory: Path) -> LatentIndex:
-    return load_or_build_latent_index(
-        corpus["docno"].tolist(), build_text_lookup(corpus), checkpoint, CPU, ArtifactStore(directory, {})
-    )
+@pytest.fixture
+def index(checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path: Path) -> LatentIndex:
+    lookup = build_text_lookup(pd.DataFrame({"docno": DOCNOS, "premise": premises}))
+    return load_or_build_latent_index(DOCNOS, lookup, checkpoint, CPU, ArtifactStore(tmp_path, {}))
 
 
-@torch.no_grad()
-def dense(checkpoint: RankerCheckpoint, texts: list[str], query: bool = False) -> np.ndarray:
-    read = checkpoint.tokeniser.encode_query if query else checkpoint.tokeniser.encode_premise
-    return checkpoint.network.encode(*pad([read(text) for text in texts])).numpy()
+@pytest.fixture(scope="module")
+def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the vectors of all topics and of all documents."""
+    encode, tokeniser = checkpoint.network.encode, checkpoint.tokeniser
+    with torch.no_grad():
+        queries = [encode(*pad([tokeniser.encode_query(query)])) for query in TOPICS["query"]]
+        documents = encode(*pad([tokeniser.encode_premise(premise) for premise in premises]))
+    return torch.cat(queries).numpy(), documents.numpy()
 
 
-def test_scores_equal_dense_dot_products(
-    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch
-) -> None:
-    monkeypatch.setattr(latent, "SHARD_SIZE", 16)
-    monkeypatch.setattr(latent, "BATCH_SIZE", 4)
-    index = build(checkpoint, corpus, tmp_path)
-    documents, queries = dense(checkpoint, corpus["premise"].tolist()), dense(checkpoint, TOPICS["query"].tolist(), True)
+def test_scores_equal_dense_dot_products(index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    queries, documents = vectors
     assert 0.3 < (documents == 0).mean() < 0.99
     assert len(index._postings.indices) == (documents > 0).sum()
     assert index.sparsity == pytest.approx((documents == 0).mean())
     for query in queries:
         np.testing.assert_allclose(index.score_all(query), documents @ query, rtol=0, atol=1e-6)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["data.npy", "indices.npy", "indptr.npy", "manifest.json"]
 
 
 def test_search_returns_positive_scores_in_order(
     checkpoint: RankerCheckpoint,
-    corpus: pd.DataFrame,
-    tmp_path: Path,
+    index: LatentIndex,
+    vectors: tuple[np.ndarray, np.ndarray],
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(latent, "MAX_DEPTH", 20)
-    ranking = search(TOPICS, corpus["docno"].tolist(), checkpoint, build(checkpoint, corpus, tmp_path))
-    expected = dense(checkpoint, TOPICS["query"].tolist(), True) @ dense(checkpoint, corpus["premise"].tolist()).T
-    for index, qid in enumerate(["1", "2"]):
-        group = ranking[ranking["qid"] == qid]
-        best = sorted((-round(float(score), 5), docno) for score, docno in zip(expected[index], corpus["docno"], strict=True))
-        assert group["docno"].tolist() == [docno for score, docno in best[:20] if score < 0]
+    ranking = search(TOPICS, DOCNOS, checkpoint, index)
+    for qid, query in zip("12", vectors[0], strict=False):
+        scores = index.score_all(query)
+        rows = [row for row in np.lexsort((DOCNOS, -scores)) if scores[row] > 0][:MAX_DEPTH]
+        topic = ranking[ranking["qid"] == qid]
+        assert topic["docno"].tolist() == [DOCNOS[row] for row in rows]
+        assert topic["score"].tolist() == scores[rows].tolist()
+    assert ranking.groupby("qid").size().max() == MAX_DEPTH
     assert set(ranking["qid"]) == {"1", "2"}
     assert "topic 3 (unheard): no document shares a latent term" in caplog.text
 
 
-def test_search_reads_only_query_terms(checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path) -> None:
-    index = build(checkpoint, corpus, tmp_path)
-    used = int(np.bincount(dense(checkpoint, corpus["premise"].tolist()).nonzero()[1]).argmax())
+def test_search_reads_only_query_terms(index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]) -> None:
+    used = int(np.bincount(vectors[1].nonzero()[1]).argmax())
     matrix = index._postings
     matrix.data = np.full(len(matrix.indices), np.nan, dtype=np.float32)
     columns = slice(matrix.indptr[used], matrix.indptr[used + 1])
@@ -105,32 +103,6 @@ def test_search_reads_only_query_terms(checkpoint: RankerCheckpoint, corpus: pd.
     scores = index.score_all(query)
     assert np.isfinite(scores).all()
     assert scores.sum() == 2.0 * (columns.stop - columns.start) > 0
-
-
-def test_build_resumes(
-    checkpoint: RankerCheckpoint, corpus: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(latent, "SHARD_SIZE", 16)
-    build(checkpoint, corpus, tmp_path / "whole")
-    calls, encode_shard = [], latent.encode_shard
-
-    def stop_after_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
-        start, _ = shard
-        calls.append(start)
-        if calls == [0, 16, 32]:
-            raise KeyboardInterrupt
-        return encode_shard(checkpoint, device, shard)
-
-    monkeypatch.setattr(latent, "encode_shard", stop_after_shard)
-    with pytest.raises(KeyboardInterrupt):
-        build(checkpoint, corpus, tmp_path / "stopped")
-    assert not (tmp_path / "stopped" / "manifest.json").exists()
-    build(checkpoint, corpus, tmp_path / "stopped")
-    assert calls == [0, 16, 32, 32, 48]
-    for file in (tmp_path / "whole").iterdir():
-        assert (tmp_path / "stopped" / file.name).read_bytes() == file.read_bytes()
-    build(checkpoint, corpus, tmp_path / "stopped")
-    assert len(calls) == 5  # a finished index is only opened
 
 
 def test_index_equals_the_reference(tmp_path: Path) -> None:

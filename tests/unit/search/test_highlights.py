@@ -3,8 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from submission.models.enricher import TokenAnnotation
 from submission.search.snippets import WEIGHT_LEVELS, Highlight, compute_highlights, locate_words
 from submission.systems.catalogue import SYSTEMS
@@ -30,8 +28,7 @@ def test_targer_highlights_indexed_claims_and_premises(make_execution: MakeExecu
     assert [pair for pair in spans if pair in pairs] == pairs  # except those of the conclusion
 
 
-@pytest.mark.slow
-def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution, tmp_path: Path) -> None:
+def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution) -> None:
     execution, stage = make_execution(SAMPLE), SYSTEMS["deepct_dirichlet"].stage
     pairs = get_texts_and_labels(execution, "S89c1bfbf-A55b19fa0", compute_highlights(stage, execution, "S89c1bfbf-A55b19fa0"))
     assert {label for _, label in pairs} <= {f"weight-{level}" for level in range(1, WEIGHT_LEVELS + 1)}
