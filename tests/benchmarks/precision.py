@@ -17,7 +17,6 @@ from torch import nn
 
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
-from submission.inference.checkpoint_io import with_precision
 from submission.inference.device import choose_precision, move_to_device
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import enrich_texts
@@ -54,7 +53,7 @@ def build_encoder_benchmarks(directory: Path, max_documents: int = 200, max_prem
 
 
 def _build_deepct_encoder(texts: list[str], precision: torch.dtype | None) -> Callable[[], object]:
-    checkpoint = with_precision(load_enricher(CHECKPOINT_DIR / "deepct"), precision)
+    checkpoint = replace(load_enricher(CHECKPOINT_DIR / "deepct"), precision=precision)
     return lambda: enrich_texts(texts, checkpoint, CPU)
 
 
