@@ -32,14 +32,14 @@ def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_encoder(tmp_path_factory.mktemp("others") / "other", 1)
 
 
-def write_encoder(folder: Path, seed: int) -> Path:
+def write_encoder(folder: Path, seed: int, **config_fields: float) -> Path:
     """Write a random BERT in Hugging Face format."""
     folder.mkdir()
     tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
     sizes = {**TINY_BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    BertModel(BertConfig(**sizes)).save_pretrained(folder)
+    BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
     return folder
 
 

@@ -172,16 +172,9 @@ def test_splits_of_bws_follow_the_topics(tmp_path: Path) -> None:
 def test_prepare_quality_writes_one_table_per_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, work = tmp_path / "data", tmp_path / "work"
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
-    for folder, message in (
-        ("", f"expected at least one of the folders {ukp_conv_arg_rank.FOLDER}"),
-        (ibm_argq.FOLDER, f"{ibm_argq.FOLDER}: no .tsv files"),
-        (webis_argquality.FOLDER, "-topics.csv: cannot be read"),
-    ):
-        (data / folder).mkdir(parents=True)
-        assert main(command) == 3
-        assert message in capsys.readouterr().err
-        if folder:
-            (data / folder).rmdir()
+    data.mkdir()
+    assert main(command) == 3
+    assert f"expected at least one of the folders {ukp_conv_arg_rank.FOLDER}" in capsys.readouterr().err
     write_ukp(data)
     assert main(command) == 0
     ukp_files = read_files(work / "quality")

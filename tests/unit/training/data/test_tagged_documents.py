@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from submission.errors import InputError
-from tests.conftest import REAL_DATA, read_files
-from tests.unit.training.data.tagging_files import write_tagged
-from training.__main__ import main
+from tests.conftest import REAL_DATA
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents, tag_set
-from training.data.tagged_documents import load_documents, split_documents
+from training.data.tagged_documents import split_documents
 
 DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"
 
@@ -79,21 +77,6 @@ def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
 def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_essays(tmp_path, change(ESSAYS))
-
-
-def test_prepare_tags_writes_tables_once(tmp_path: Path) -> None:
-    data, work = write_tagged(tmp_path / "data"), tmp_path / "work"
-    command = ["prepare", "tags", "-i", str(data), "--work-dir", str(work)]
-    assert main(command) == 0
-    for name, source in SOURCES.items():
-        assert load_documents(work, name) == read_documents(data, source)
-    before = read_files(work)
-    assert set(before) == {"tagging/essays.parquet", "tagging/webd.parquet", "tagging/manifest.json"}
-    (data / "es.txt").write_text(ESSAYS)
-    assert main(command) == 5
-    assert read_files(work) == before
-    assert main([*command, "--overwrite"]) == 0
-    assert len(load_documents(work, "essays")) == 2
 
 
 def test_tag_set_merges_the_tags_of_data_sets() -> None:

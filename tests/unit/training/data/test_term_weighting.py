@@ -15,7 +15,7 @@ from submission.text.passages import PassageReader
 from tests.conftest import build_tiny_tokenizer
 from training.data.debates import read_topics
 from training.data.term_weighting import find_matching_words, get_relevant_words, is_in_document_set
-from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
+from training.evaluation.term_weighting import LabelledWords, term_weighting_metrics
 from training.tasks.term_weighting import TrainingPassages, label_words, piece_targets
 
 CPU = torch.device("cpu")
@@ -80,20 +80,6 @@ def test_metrics_match_hand_computed_values() -> None:
     assert term_weighting_metrics(passages, [passage.labels for passage in passages]) == {"R²": 100, "MAP": 100, "Rprec": 100}
     with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
         term_weighting_metrics(passages[1:2], weights[1:2])
-
-
-def test_idf_baseline_fits_a_constant_and_a_line() -> None:
-    statistics = IdfBaseline()
-    for text, labels in (("a the a the", [1.0, 0, 1, 0]), ("b the the", [1.0, 0, 0]), ("c the", [0.0, 0])):
-        statistics.add(LabelledWords(text.split(), np.array(labels)))
-    passage = LabelledWords(["the", "a", "new"], np.zeros(3))
-    [constant] = statistics.predict_constant([passage])
-    assert constant == pytest.approx([3 / 9] * 3)
-    [line] = statistics.predict_from_idf([passage])
-    idf = np.log(4 / np.array([4, 2, 1]))
-    occurring = np.log(4 / np.array([2, 4, 2, 4, 2, 4, 4, 2, 4]))
-    slope, intercept = np.polyfit(occurring, [1, 0, 1, 0, 1, 0, 0, 0, 0], 1)
-    assert line == pytest.approx(intercept + slope * idf)
 
 
 def write_arguments(file: Path, *contexts: object) -> Path:

@@ -43,10 +43,7 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
 
 
 @torch.no_grad()
-def test_initialisation_ignores_neighbours_and_depends_on_the_seed() -> None:
-    ranker = build_network(ClusterInitialisation())
-    single, together = encode_words(ranker), ranker.encode(*pad([[2, 7, 4]]))[0].numpy()
-    np.testing.assert_allclose(together, single[0] + single[5] + single[2], rtol=0, atol=1e-6)
+def test_clusters_depend_on_the_seed() -> None:
     first, repeated, reseeded = (build_network(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
     assert first.equal(repeated)
     assert not first.equal(reseeded)

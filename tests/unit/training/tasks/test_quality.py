@@ -18,9 +18,10 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.models.rankers.tfr_bert import TFRBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
+from tests.unit.training.conftest import write_encoder
 from training.data.quality import COLUMNS
 from training.evaluation.similarity import mean_correlations
-from training.fitting.initialisation import build_network, load_pooler_weights, read_encoder_config
+from training.fitting.initialisation import build_network, load_pooler_weights
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec, QualityTask, mask_held_out_debates
@@ -31,10 +32,15 @@ RECIPE = Recipe(
     ranker="tfr_bert",
     network={"dropout": 0.0},
     lengths=MaxLengths(20, 30),
-    encoder=EncoderSettings("tiny", frozen_layers=1, learning_rate=1e-3),
+    encoder=EncoderSettings(frozen_layers=1, learning_rate=1e-3),
     task=LISTS,
-    training=TrainingSettings(epochs=8, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1),
+    training=TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1),
 )
+
+
+def with_encoder(folder: Path, **fields: object) -> Recipe:
+    """Return the recipe with an encoder."""
+    return replace(RECIPE, encoder=replace(RECIPE.encoder, name=str(folder)), **fields)
 
 
 def arguments(data: str = "ukp", debates: int = 6, per_topic: int = 7) -> pd.DataFrame:
@@ -48,12 +54,6 @@ def arguments(data: str = "ukp", debates: int = 6, per_topic: int = 7) -> pd.Dat
                 (data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{index}", text, float(topic_count))
             )
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-@pytest.fixture
-def local_encoder(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
-    return encoder.name
 
 
 def build_tiny_network(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
@@ -88,12 +88,12 @@ def test_scores_are_in_the_order_of_rows() -> None:
     assert np.allclose(score_arguments(trainee, table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
-def test_network_is_initialised_with_the_pooler_of_its_encoder(local_encoder: str) -> None:
-    ranker = build_network(RECIPE, Path(), Path()).network
-    pooler = load_pooler_weights(PretrainedEncoder(local_encoder))
+def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) -> None:
+    trainee = build_network(with_encoder(encoder), Path(), Path())
+    pooler = load_pooler_weights(PretrainedEncoder(str(encoder)))
     assert set(pooler) == {"pooler.weight", "pooler.bias"}
-    assert all(torch.equal(ranker.state_dict()[name], value) for name, value in pooler.items())
-    groups = build_network(RECIPE, Path(), Path()).build_optimiser(5e-3, 1e-3).param_groups
+    assert all(torch.equal(trainee.network.state_dict()[name], value) for name, value in pooler.items())
+    groups = trainee.build_optimiser(5e-3, 1e-3).param_groups
     assert [group["lr"] for group in groups] == [5e-3, 1e-3]
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
@@ -104,13 +104,12 @@ def train_weights(recipe: Recipe) -> dict[str, Tensor]:
     return train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
 
 
-def test_best_validation_determines_the_network(local_encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    one_epoch, two_epochs = (replace(RECIPE, training=replace(RECIPE.training, epochs=epochs)) for epochs in (1, 2))
-    expected = train_weights(one_epoch)
+def test_best_validation_determines_the_network(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = train_weights(with_encoder(encoder, training=replace(RECIPE.training, epochs=1)))
     for correlations in ((5.0, 1.0), (1.0, 5.0)):
         values = iter(correlations)
         monkeypatch.setattr(QualityTask, "validate", lambda *_, values=values: {"Spearman": next(values)})
-        weights, is_first = train_weights(two_epochs), correlations[0] > correlations[1]
+        weights, is_first = train_weights(with_encoder(encoder)), correlations[0] > correlations[1]
         assert all(torch.equal(value, expected[name]) for name, value in weights.items()) == is_first
 
 
@@ -126,17 +125,14 @@ def test_correlations_are_means_over_topics() -> None:
 
 @pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])
 def test_cached_frozen_layers_change_no_result(
-    local_encoder: str, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
-    monkeypatch.setattr(
-        "training.fitting.initialisation.read_encoder_config",
-        lambda *arguments: (values := read_encoder_config(*arguments)) | {"bert": values["bert"] | no_dropout},
-    )
+    recipe = with_encoder(write_encoder(tmp_path / "still", 0, **no_dropout), network={"topic": topic, "dropout": 0.0})
+    recipe = replace(recipe, encoder=replace(recipe.encoder, bfloat16=bfloat16))
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()
-    recipe = replace(RECIPE, network={"topic": topic, "dropout": 0.0}, encoder=replace(RECIPE.encoder, bfloat16=bfloat16))
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)
     cached = score_arguments(train_network(recipe, table[~dev], table[dev], CPU), table, CPU)
     monkeypatch.setattr("training.studies.argument_quality.fit._share_frozen_layers", lambda *_: None)
