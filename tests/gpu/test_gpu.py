@@ -11,17 +11,21 @@ from submission.models.padding import pad
 from submission.models.rankers import get_ranker_class, list_rankers
 from tests.contract.test_rankers import build, texts
 
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device"),
+]
+INPUTS = (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+
 @pytest.mark.parametrize("name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"])
 @torch.no_grad()
 def test_float16_scores_are_close_to_float32(name: str) -> None:
-    ranker, inputs = build(name).float(), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
-    expected = ranker(*inputs)
+    ranker = build(name).float()
+    expected = ranker(*INPUTS)
     ranker = deepcopy(ranker).cuda()
     ranker.set_encoder_precision(torch.float16)
-    scores = ranker(*(tensor.cuda() for tensor in inputs)).cpu()
+    scores = ranker(*(tensor.cuda() for tensor in INPUTS)).cpu()
     assert not torch.equal(scores, expected)
     is_different = ~torch.isclose(scores, expected, rtol=2e-2, atol=2e-2)
     # In half precision, a cosine near a bin edge of DRMM's histograms can fall into another bin.
@@ -29,12 +33,10 @@ def test_float16_scores_are_close_to_float32(name: str) -> None:
     torch.testing.assert_close(scores, expected, rtol=5e-2, atol=2e-2)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
 @pytest.mark.parametrize("name", list_rankers())
 @torch.no_grad()
 def test_gpu_scores_equal_cpu_scores(name: str) -> None:
-    ranker, inputs = build(name), (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
-    expected = ranker(*inputs)
-    scores = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in inputs)).cpu()
+    ranker = build(name)
+    expected = ranker(*INPUTS)
+    scores = deepcopy(ranker).cuda()(*(tensor.cuda() for tensor in INPUTS)).cpu()
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)

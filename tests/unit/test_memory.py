@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 PEAK = "from submission.output.ir_metadata import measure_peak_memory; print(measure_peak_memory())"
 
 
+@pytest.mark.slow
 def test_run_process_peak_excludes_the_parent() -> None:
     ballast = b"x" * 1_200_000_000
     process = run_process("-c", "print('done')")

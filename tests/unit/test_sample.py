@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -31,14 +32,15 @@ def test_qrels_are_graded_and_match_corpus() -> None:
     assert read_qrels(QRELS)["qid"].nunique() == len(load_topics(find_topic_files(SAMPLE)))
 
 
-def test_ids_are_text_hashes() -> None:
-    def java_hash(text: str) -> int:
-        units = text.encode("utf-16-be")
-        value = 0
-        for high, low in zip(units[::2], units[1::2], strict=True):
-            value = (31 * value + (high << 8 | low)) % 2**32
-        return value
+def java_hash(text: str) -> int:
+    units = text.encode("utf-16-be")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) % 2**32
+    return value
 
+
+def test_ids_are_text_hashes() -> None:
     arguments = [a for file in find_corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
     for argument in arguments:
         premise = " ".join(part["text"] for part in argument["premises"])
@@ -48,10 +50,8 @@ def test_ids_are_text_hashes() -> None:
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_topics_differ_from_touche() -> None:
-    def normalise_title(text: str) -> str:
-        return re.sub(r"\W+", " ", text.lower()).strip()
+    def read_titles(files: list[Path]) -> set[str]:
+        return {re.sub(r"\W+", " ", query.lower()).strip() for query in load_topics(files)["query"]}
 
-    touche_titles = {
-        normalise_title(query) for file in (REAL_DATA / "topics").glob("*.xml") for query in load_topics([file])["query"]
-    }
-    assert not touche_titles & {normalise_title(query) for query in load_topics(find_topic_files(SAMPLE))["query"]}
+    touche = set().union(*(read_titles([file]) for file in (REAL_DATA / "topics").glob("*.xml")))
+    assert not touche & read_titles(find_topic_files(SAMPLE))
