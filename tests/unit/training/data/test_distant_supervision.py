@@ -90,7 +90,7 @@ ZOOS = pd.DataFrame(  # premises with words of other conclusions
 LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
-def test_hard_negatives_are_premises_retrieved_for_the_conclusion(tmp_path: Path) -> None:
+def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:
     def mine(seed: int) -> dict[str, str]:
         rows = mine_hard_negatives(ZOOS, LEAST_SIMILAR, seed, ArtifactStore(tmp_path / "index", {}))
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))

@@ -38,11 +38,13 @@ def build_tagger() -> TARGER:
     return TARGER(config)
 
 
-def test_components_restart_per_passage_and_unseen_transitions_are_forbidden() -> None:
+def test_components_restart_per_passage() -> None:
     examples = TaggedPassages.from_documents(TRAIN, READER)
     assert [passage.text for passage in examples.passages] == ["Zoos are cruel .", "They are small", "Zoos", "So zoos close ."]
     assert examples.tags == [["B-P", "I-P", "I-P", "I-P"], ["B-P", "O", "B-C"], ["O"], ["O", "B-C", "I-C", "O"]]
 
+
+def test_transitions_without_example_are_forbidden() -> None:
     tagger = build_tagger()
     task = TaggingTask(Split(TRAIN, TEST), tagger, READER)
     assert (task.train_size, task.validation_size) == (4, 2)
