@@ -62,6 +62,7 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
     [
         pytest.param("1 0 a 1\n1 0 b 1\n", "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n", {"Bpref": [0.5]}, id="no non-relevant document"),
         pytest.param("2 0 a 1\n2 0 b 0\n", "2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n", {"Bpref": [0.0]}, id="non-relevant above relevant"),
+        pytest.param("1 0 a 1\n", "7 Q0 a 1 3 t\n", {"nDCG@5 all": [0.0], "Bpref": [0.0]}, id="no judged topic in the run"),
         pytest.param(
             "1 0 a 1\n1 0 b -2\n", "1 Q0 b 1 3 t\n1 Q0 a 2 2 t\n", {"judged@5": [1.0], "MRR condensed": [0.5], "Bpref": [0.0]},
             id="negative grades are judged",
