@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -18,29 +19,22 @@ def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
     """Return the unit vectors of the n-grams inside a text that have no unknown word."""
     convolution = network.convolutions[window - 1]
     vectors = []
-    for start in range(len(text) - window + 1):
-        words = text[start : start + window]
-        if 1 in words:
-            continue
-        total = convolution.bias.clone()
-        for offset, word in enumerate(words):
-            total += convolution.weight[:, :, offset] @ network.embedding.weight[word]
-        gram = total.clamp(min=0) + 1e-9
-        vectors.append(gram / max(float(gram.norm()), 1e-12))
-    return vectors
+    for words in (text[start : start + window] for start in range(len(text) - window + 1)):
+        if 1 not in words:
+            terms = [convolution.weight[:, :, offset] @ network.embedding.weight[word] for offset, word in enumerate(words)]
+            vectors.append(torch.stack([convolution.bias, *terms]).sum(0).clamp(min=0) + 1e-9)
+    return [vector / vector.norm() for vector in vectors]
 
 
 def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
-    features = []
-    for q, d in NGRAM_PAIRS:
-        for mu, sigma in zip(MUS, SIGMAS, strict=True):
-            total = 0.0
-            for query_ngram in ngrams(network, query, q):
-                similarities = [float(query_ngram @ ngram) for ngram in ngrams(network, document, d)]
-                count = sum(math.exp(-((similarity - mu) ** 2) / (2 * sigma**2)) for similarity in similarities)
-                total += 0.01 * math.log(max(count, 1e-10))
-            features.append(total)
-    return math.tanh(float(network.linear.weight[0] @ torch.tensor(features, dtype=torch.float64)) + float(network.linear.bias))
+    total, weights = float(network.linear.bias), iter(network.linear.weight[0].tolist())
+    for (q, d), (mu, sigma) in product(NGRAM_PAIRS, zip(MUS, SIGMAS, strict=True)):
+        weight, document_ngrams = next(weights), ngrams(network, document, d)
+        for query_ngram in ngrams(network, query, q):
+            similarities = [float(query_ngram @ ngram) for ngram in document_ngrams]
+            count = sum(math.exp(-((similarity - mu) ** 2) / (2 * sigma**2)) for similarity in similarities)
+            total += weight * 0.01 * math.log(max(count, 1e-10))
+    return math.tanh(total)
 
 
 @torch.no_grad()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from submission.models.rankers.snrm import SNRM
 from tests.golden.test_word_networks import assert_close, load
 from training.tasks.pairs import hinge_loss, l1_norm
 
-TEXTS = ("query", "doc1", "doc2")
+NAMES, TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
 
 
 def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,8 +24,8 @@ def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], 
     convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
                     if key.startswith("conv.")]  # fmt: skip
     sizes = [value.shape[3] for value in convolutions]
-    network = SNRM(SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded))
-    network = network.double().eval()
+    config = SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded)
+    network = SNRM(config).double().eval()
     state = {"embedding.weight": torch.cat([torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]])}
     state |= {f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)}  # out, in, width
     network.load_state_dict(state)
@@ -34,40 +33,33 @@ def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], 
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_representations(name: str, text: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_representations_and_scores(name: str) -> None:
     network, inputs, expected = build(name)
-    assert_close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
-@pytest.mark.parametrize("text", TEXTS)
-def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
-    network, inputs, expected = build(name, padded=True)
-    read, real = ids(inputs[f"{text}_ids"])
-    full = real.all(1)  # for other texts the reference also counts windows of padding
-    assert full.any()
-    assert_close(network.encode(read, real)[full], expected[f"{text}_repr_f64"][full])
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
-def test_score_is_the_dot_product(name: str) -> None:
-    network, inputs, expected = build(name)
+    for text in TEXTS:
+        assert_close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
     dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
     assert_close(network(*ids(inputs["query_ids"]), *ids(inputs["doc1_ids"])), dot)
     assert dot.max() > 0
 
 
-@pytest.mark.parametrize("name", ["snrm", "snrm_hourglass"])
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", TEXTS)
+def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
+    network, inputs, expected = build(name, padded=True)
+    token_ids, mask = ids(inputs[f"{text}_ids"])
+    full = mask.all(1)  # for other texts the reference also counts windows of padding
+    assert full.any()
+    assert_close(network.encode(token_ids, mask)[full], expected[f"{text}_repr_f64"][full])
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_losses(name: str) -> None:
     _, inputs, expected = load(name)
     query, first, second = (expected[f"{text}_repr_f64"] for text in TEXTS)
-    swapped = inputs["labels"][:, 0] < inputs["labels"][:, 1]
-    related = torch.where(swapped[:, None], second, first)
-    unrelated = torch.where(swapped[:, None], first, second)
+    swapped = inputs["labels"][:, :1] < inputs["labels"][:, 1:2]
+    assert swapped.unique().numel() == 2  # both orders occur
+    related, unrelated = torch.where(swapped, second, first), torch.where(swapped, first, second)
     assert_close(hinge_loss((query * related).sum(1), (query * unrelated).sum(1), 1.0), expected["paper_hinge_f64"].squeeze())
     assert_close(l1_norm(query, related, unrelated), expected["paper_l1_f64"].squeeze())
-    assert np.unique(swapped.numpy()).size == 2  # both orders occur
