@@ -237,6 +237,13 @@ RUN_DIRECTORIES: dict[str, tuple[Files, str]] = {
     "gzip bomb": ({"run.txt.gz": BOMB}, "decompression bomb"),
 }
 
+PATHS: dict[str, tuple[tuple[str, ...], str]] = {  # flags of `rank`; part of the message
+    "no input": (("-i", "nowhere"), "nowhere: input directory not found"),
+    "file as input": (("-i", "input/topics.xml"), "input/topics.xml: cannot be read"),
+    "no run": (("-i", "input", "--input-run", "nowhere"), "nowhere: no run found"),
+    "long name of run": (("-i", "input", "--input-run", "x" * 5000), "no run found ([Errno 36] File name too long"),
+}
+
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 RUN = "".join(f"{qid} Q0 {docno} {rank} {9 - rank} t\n" for qid in "123" for rank, docno in enumerate("abxc", 1))
 EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the message of `evaluate`
@@ -330,6 +337,17 @@ def test_invalid_runs_are_refused(name: str, tmp_path: Path, call: Call) -> None
     assert code == 3, output
     assert message in output
     assert "\x1b" not in output
+    assert not any((tmp_path / "out").glob("*"))
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_missing_paths_are_refused(name: str, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, message = PATHS[name]
+    write_files(tmp_path / "input", touche())
+    monkeypatch.chdir(tmp_path)
+    code, output = call("rank", *flags, "-o", "out", "--system", "bm25")
+    assert code == 3, output
+    assert message in output
     assert not any((tmp_path / "out").glob("*"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
 from submission.data.document_store import open_document_store
 from submission.data.input_files import BATCH_SIZE
-from submission.errors import InputError
+from submission.errors import InputError, OutputError
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, make_argument
@@ -111,14 +112,22 @@ def test_invalid_corpora_are_not_stored(invalid: dict[str, object], tmp_path: Pa
     assert not [*(tmp_path / "work").rglob("*.sqlite")]
 
 
-def test_interruption_before_the_last_file_rebuilds(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_interruption_before_the_last_file_rebuilds(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(ArtifactStore, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             query_all(directory, tmp_path / "work")
     assert query_all(directory, tmp_path / "work") == EXPECTED
+
+
+def test_full_disk_raises(directory: Path, tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, limits[1]))
+    try:
+        with pytest.raises(OutputError, match=r"cannot be written .*; free disk space or choose another"):
+            query_all(directory, tmp_path / "work")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_topics_from_json_lines(tmp_path: Path) -> None:
