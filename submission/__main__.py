@@ -42,7 +42,7 @@ def _add_rank(commands: cli.Commands) -> None:
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
-    _add_systems(parser, "run", "The first is also written as run.txt (default: all available, with fusion as run.txt)")
+    _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion as run.txt)")
     parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)

@@ -33,7 +33,7 @@ class Report:
         self.lines.append(f"NOTE   {note}")
 
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add the errors of a check, or one line if it passed; `count` is their number if an issue summarises several."""
+        """Add the errors of a check, or one line if it passed; `count` is the number of errors that they summarise."""
         if not issues:
             self.lines.append(f"OK     {label}")
             return
@@ -52,7 +52,7 @@ class Report:
 def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
     """Validate an input directory, all available checkpoints and runs for this input.
 
-    If `mismatched_ids_file` is not None, writes to it the ids of documents whose text differs from args.me 2020-04-01.
+    Writes the ids of documents whose text differs from args.me 2020-04-01 to `mismatched_ids_file`, unless it is None.
     """
     report = Report()
     topics, documents = _check_input(input_dir, mismatched_ids_file, report)
@@ -62,7 +62,7 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
         issues = find_run_issues(run, topics, docnos)
         if issues:
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
-            stricter = pluralise(len(issues) - tira_count, "stricter check")
+            stricter = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
             report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by category:")
         report.add(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
     return report
@@ -81,7 +81,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
     report.add(f"{len(topics)} topics", topic_issues, InputError.exit_code)
     documents, document_issues = reader.read_documents()
     if not document_issues and not dataset.ranking_file:
-        document_issues = _collection_issues(documents, reader.min_premise_words, report)
+        document_issues = _find_collection_issues(documents, reader.min_premise_words, report)
     report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
         issues = _catch_issues(dataset.supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
@@ -91,7 +91,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
     return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
 
 
-def _collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
+def _find_collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
     collection = select_collection(documents, min_words)
     issues = _catch_issues(validate_collection, collection, len(documents), min_words)
     if min_words and not issues:

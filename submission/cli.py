@@ -96,7 +96,7 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
         "input_dir": ("-i --input", directory | {"default": input_dir, "help":
             "input directory: topics*.xml and args.me JSON, or a TIREx data set"}),
         "input_run": ("--input-run", {"type": path_argument, "metavar": "PATH", "default": input_run, "help":
-            "re-rank the documents of this TREC run (file, or directory with run.txt) instead of retrieving"}),
+            "TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents"}),
         "order": ("--order", {"choices": ORDERS, "default": ORDERS[0], "help":
             f"order of documents in supplied rankings; auto: {RULE}"}),
         "checkpoint_dir": ("--checkpoints", directory | {"default": CHECKPOINT_DIR, "help": "checkpoint directory"}),
@@ -107,10 +107,10 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
         "precision": ("--precision", {"choices": ["float32", "bfloat16"], "default": "float32", "help":
             "precision of BERT encoders on CPU; bfloat16 requires AVX-512 BF16 or AMX and changes scores slightly"}),
         "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
-            "local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
+            "execution engine; local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
         "ray_address": ("--ray-address", {"type": ray_address, "metavar": "HOST:PORT", "help": "address of a Ray cluster"}),
         "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
-            "with --engine ray: all nodes mount --cache-dir at the same path"}),
+            "with --engine ray: use --cache-dir on all nodes, which must mount it at the same path"}),
     }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
-"""Print the path of a Python interpreter with all pinned requirements; create .venv if necessary. Standard library only.
+"""Print the path of a Python interpreter with all pinned requirements; create .venv if necessary.
 
     python3 submission/environment.py requirements.txt [FILE …]
 
 Prints the running interpreter if it has all requirements (as in the container), else that of the project's `.venv`, which is
-created or completed with the versions in requirements.lock. Messages go to stderr.
+created or completed with the versions in requirements.lock. Messages go to stderr. Imports only the standard library.
 """
 
 import signal
@@ -37,7 +37,7 @@ def main(files: list[str]) -> int:
     """Print the path of an interpreter with all requirements and return 0; return 1 on failure."""
     if sys.version_info < MIN_PYTHON:
         required = ".".join(map(str, MIN_PYTHON))
-        print(f"error: Python {required} or later required, running {sys.version.split()[0]}", file=sys.stderr)
+        print(f"error: this is Python {sys.version.split()[0]}; install Python {required} or later", file=sys.stderr)
         return 1
     missing = missing_requirements(files)
     if not missing:
@@ -78,7 +78,7 @@ def _install(missing: list[str], files: list[str]) -> int:
 
 
 def _locked_versions() -> str:
-    """Return the constraints in requirements.lock without hashes, with which pip would require hashes of all packages."""
+    """Return the versions in requirements.lock without hashes; with hashes, pip would require those of all packages."""
     lines = LOCK.read_text(encoding="utf-8").splitlines()
     return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))
 

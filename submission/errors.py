@@ -7,7 +7,7 @@ from rapidfuzz import process
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
-the others were written; 130 and 143 interrupted by Ctrl-C or SIGTERM"""
+the runs of the others were written; 130 and 143 interrupted by Ctrl-C or SIGTERM"""
 
 
 class SubmissionError(Exception):
@@ -89,9 +89,9 @@ def unreadable_input(error: OSError) -> InputError:
     )
 
 
-def suggest(name: str, valid: Iterable[str]) -> str:
+def suggest(name: str, valid_names: Iterable[str]) -> str:
     """Return a hint for an unknown name: the most similar valid name, and a list of valid names."""
-    choices = sorted(valid)
+    choices = sorted(valid_names)
     match = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
     hint = f"did you mean {match[0]!r}? " if match else ""
     suffix = f" and {len(choices) - MAX_NAMES_LISTED} more" if len(choices) > MAX_NAMES_LISTED else ""

@@ -1,4 +1,4 @@
-"""Log to stderr and report progress there: by a bar on a terminal, else by log messages at intervals."""
+"""Log to stderr, and report progress by a bar on a terminal or else by log messages at intervals."""
 
 import logging
 import sys
@@ -32,7 +32,7 @@ LOG_INTERVAL_SECONDS = 30.0
 
 
 def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
-    """Iterate over items and report progress; `unit` is a plural noun, `weights` are the numbers of units per item."""
+    """Iterate over items and report progress; `unit` is a plural noun, `weights` (default: 1) are the units of each item."""
     sizes = weights or [1] * len(items)
     return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 

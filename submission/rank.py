@@ -77,30 +77,30 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
     dataset = Dataset(options.input_dir, options.input_run, order=options.order)
     log.info("%s", dataset.description)
-    depth = _run_depth(options, dataset)
+    depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}
     with RunDirectory(options.output_dir) as output, CacheDirectory(options.cache_dir, options.output_dir) as cache:
         execution = Execution(dataset, checkpoints, device, cache, engine)
         settings = {"input": dataset.fingerprint, "team": options.team, "depth": str(depth)}
-        output.resume(settings, [f"{_run_tag(options, system)}.txt" for system in systems], options.overwrite)
+        output.resume(settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite)
         previous_entries = load_entries(options.output_dir)
         entries = {tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")}
         for system in systems:
             start = time.monotonic()
             try:
                 with dataset.stopwatch.stage(system.name):
-                    is_current, dropped_count = _write_run(system, options, depth, execution, output, system == primary)
+                    is_up_to_date, omitted_count = _write_run(system, options, depth, execution, output, system == primary)
             except (InputError, OutputError):
                 raise  # affects all systems
             except Exception as error:
                 failures[system.name] = error
                 log.error("%s: failed: %s", system.name, error, exc_info=not isinstance(error, SubmissionError))
             else:
-                state = "up to date, skipped" if is_current else "done"
+                state = "up to date, skipped" if is_up_to_date else "done"
                 log.info("%s: %s (%.1f s)", system.name, state, time.monotonic() - start)
-                if not is_current or _run_tag(options, system) not in entries:
+                if not is_up_to_date or _make_tag(options, system) not in entries:
                     seconds = dataset.stopwatch.seconds[system.name]
-                    entries[_run_tag(options, system)] = build_run_entry(system, execution, seconds, depth, dropped_count)
+                    entries[_make_tag(options, system)] = build_run_entry(system, execution, seconds, depth, omitted_count)
         if entries != previous_entries:  # else keep the metadata of the execution that wrote the runs
             write_ir_metadata(options.output_dir, options.team, options.argv, primary, entries, execution)
     if failures and len(failures) == len(systems):
@@ -110,38 +110,38 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     log.info("%d runs in %s", len(systems), options.output_dir)
 
 
-def _run_depth(options: RankOptions, dataset: Dataset) -> int:
+def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
     """Return the requested depth, else the depth of the supplied ranking, else DEFAULT_DEPTH."""
     supplied_depth = dataset.supplied_depth
     depth = options.depth or min(supplied_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if supplied_depth and supplied_depth > depth:
-        message = "%s: up to %d documents per topic, runs truncated to %d; change with --depth"
+        message = "%s has up to %d documents per topic; runs truncated to %d; change with --depth"
         log.warning(message, dataset.ranking_file, supplied_depth, depth)
     return depth
 
 
 def _write_run(
-    system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, primary: bool
+    system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, is_primary: bool
 ) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it was, and the number of documents cut off."""
+    """Write a system's run unless it is up to date; return whether it was, and the number of documents below `depth`."""
     code = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
-    key, name = f"{execution.compute_cache_key(system.stage)} {code}", f"{_run_tag(options, system)}.txt"
-    is_current, dropped_count = run_directory.is_up_to_date(name, key), 0
-    if is_current:
+    key, name = f"{execution.compute_cache_key(system.stage)} {code}", f"{_make_tag(options, system)}.txt"
+    is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0
+    if is_up_to_date:
         text = run_directory.read_run(name)
     else:
         rankings = execution.get_ranking(system.stage)
         truncated = truncate_rankings(rankings, depth)
-        dropped_count = len(rankings) - len(truncated)
-        if dropped_count:
-            message = "%s: truncated to %d documents per topic, %d documents dropped"
-            log.info(message, system.name, depth, dropped_count)
-        text = format_run(truncated, _run_tag(options, system))
+        omitted_count = len(rankings) - len(truncated)
+        if omitted_count:
+            message = "%s: truncated to %d documents per topic, %d documents omitted"
+            log.info(message, system.name, depth, omitted_count)
+        text = format_run(truncated, _make_tag(options, system))
         run_directory.write_run(name, text, key)
-    if primary:
+    if is_primary:
         run_directory.write_run(PRIMARY_RUN_FILE, text, f"{name} {key}")
-    return is_current, dropped_count
+    return is_up_to_date, omitted_count
 
 
-def _run_tag(options: RankOptions, system: System) -> str:
+def _make_tag(options: RankOptions, system: System) -> str:
     return f"{options.team}-{system.name}"

@@ -1,4 +1,4 @@
-"""Rankings: a frame `qid docno rank score` with the ranked documents of all topics.
+"""Sort, validate and serialise rankings: frames `qid docno rank score` with the ranked documents of all topics.
 
 qid    str; topics in input order
 docno  str
@@ -15,7 +15,7 @@ import pandas as pd
 
 COLUMNS = ["qid", "docno", "rank", "score"]
 TAG_PATTERN = re.compile(r"[A-Za-z0-9_-]+")  # run tags
-DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # number of documents per topic of a run
+DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # documents per topic in a run
 
 
 def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
@@ -50,16 +50,16 @@ def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docn
     if rankings.columns.tolist() != COLUMNS:
         raise ValueError(f"columns {rankings.columns.tolist()}; expected {COLUMNS}")
     topic_index = rankings["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
-    same_topic = rankings["qid"].eq(rankings["qid"].shift())
+    is_same_topic = rankings["qid"].eq(rankings["qid"].shift())
     expected_rank = rankings.groupby("qid", sort=False).cumcount() + 1
     for is_invalid, reason in (
         (topic_index.isna(), "not in the input"),
-        (~same_topic & topic_index.le(topic_index.cummax().shift()), "out of topic order"),
+        (~is_same_topic & topic_index.le(topic_index.cummax().shift()), "out of topic order"),
         (rankings["docno"].isin(unknown_docnos), "unknown document"),
         (rankings.duplicated(["qid", "docno"]), "duplicate document"),
         (rankings["rank"].ne(expected_rank), "ranks must be 1, 2, 3, …"),
         (~np.isfinite(rankings["score"]), "score not finite"),
-        (same_topic & rankings["score"].gt(rankings["score"].shift()), "score increases"),
+        (is_same_topic & rankings["score"].gt(rankings["score"].shift()), "score increases"),
     ):
         if is_invalid.any():
             row = rankings.loc[is_invalid.idxmax()]
@@ -67,7 +67,7 @@ def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docn
 
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:
-    """Serialise rankings."""
+    """Serialise rankings as MessagePack."""
     ranks, scores = rankings["rank"].to_numpy(np.int64), rankings["score"].to_numpy(np.float64)
     return msgspec.msgpack.encode((rankings["qid"].tolist(), rankings["docno"].tolist(), ranks.tobytes(), scores.tobytes()))
 
@@ -75,28 +75,28 @@ def encode_rankings(rankings: pd.DataFrame) -> bytes:
 def decode_rankings(data: bytes) -> pd.DataFrame:
     """Deserialise rankings; raise MsgspecError or ValueError if they are damaged."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
-    return _frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
+    return _build_frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
 
 RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
 def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return the rows of a topic's documents, given in ranking order with their scores (N,)."""
+    """Return a topic's documents, in ranking order with their scores (N,), as rows."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 
 def rankings_from_rows(rows: list[RankingRow]) -> pd.DataFrame:
     """Build rankings from rows."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return _frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))
+    return _build_frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))
 
 
 def _add_ranks(ordered: pd.DataFrame) -> pd.DataFrame:
     ranks = (ordered.groupby("qid", sort=False).cumcount() + 1).to_numpy(np.int64)
-    return _frame(ordered["qid"].tolist(), ordered["docno"].tolist(), ranks, ordered["score"].to_numpy(np.float64))
+    return _build_frame(ordered["qid"].tolist(), ordered["docno"].tolist(), ranks, ordered["score"].to_numpy(np.float64))
 
 
-def _frame(qids: list[str], docnos: list[str], ranks: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
+def _build_frame(qids: list[str], docnos: list[str], ranks: np.ndarray, scores: np.ndarray) -> pd.DataFrame:
     frame = pd.DataFrame({"qid": qids, "docno": docnos, "rank": ranks, "score": scores})
     return frame.astype({"qid": object, "docno": object})

@@ -52,8 +52,8 @@ class ArgsMeReader:
 
 
 def find_corpus_files(directory: Path) -> list[Path]:
-    """Return the sorted corpus files of a directory: JSON or JSON Lines, possibly gzipped, named args-me* or by portal."""
-    files = find_files(directory, *(f"{name}{ending}" for name in (*PORTALS, "args-me*") for ending in EXTENSIONS))
+    """Return the sorted corpus files of a directory: JSON or JSON Lines, possibly gzipped, named args-me* or after a portal."""
+    files = find_files(directory, *(f"{name}{extension}" for name in (*PORTALS, "args-me*") for extension in EXTENSIONS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
@@ -97,7 +97,7 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id with different texts; file_names (N,): the file that each row comes from."""
+    """Yield an issue for each id with different texts; `file_names` are the files of all arguments, duplicate or not."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))

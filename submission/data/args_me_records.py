@@ -22,7 +22,7 @@ T = TypeVar("T")
 JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
 JSON_SCHEMA = 'expected {"arguments": [{"id": …, "conclusion": …, "premises": [{"text": …}]}]}'
 JSONL_SCHEMA = 'expected {"id": …, "conclusion": …, "premises": [{"text": …}]} or {"id": …, "conclusion": …, "argument": …}'
-FIRST_LINE_BYTES = 1 << 24  # number of bytes in which the end of the first line is sought
+FIRST_LINE_BYTES = 1 << 24  # number of bytes searched for the end of the first line
 
 
 class Premise(msgspec.Struct, gc=False):
@@ -57,7 +57,7 @@ class _RawCorpus(msgspec.Struct, gc=False):
 
 
 class _InvalidRecordError(ValueError):
-    """Record that decodes but is invalid."""
+    """Decoded record that is invalid."""
 
 
 def is_jsonl(file: Path) -> bool:
@@ -66,7 +66,7 @@ def is_jsonl(file: Path) -> bool:
 
 
 def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
-    """Read the arguments of a file and all issues; valid JSON is decoded as a whole, which is faster than one by one."""
+    """Read the arguments of a file and all issues; valid JSON is decoded as a whole, which is faster."""
     if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = decode_arguments(Argument, file)
@@ -81,7 +81,7 @@ def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
 
 
 def decode_arguments(argument_type: type[T], file: Path) -> list[T]:
-    """Decode the arguments of a corpus file as the given type; raise ValueError if the file does not match it."""
+    """Decode the arguments of a corpus file as `argument_type`; raise ValueError if they do not match it."""
     if is_jsonl(file):
         decoder = msgspec.json.Decoder(argument_type)
         return [decoder.decode(line) for _, line in iter_lines(file)]
@@ -196,7 +196,7 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the number of the argument with an issue (0: outside arguments), and the issue's location and path in it."""
+    """Return the number of the argument with an issue (0: outside arguments), the location, and the path in the argument."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)

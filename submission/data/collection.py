@@ -22,11 +22,11 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
-    """Return the number (N,) of whitespace tokens of each premise, or max(1, min_words) if there are more."""
+    """Return the numbers (N,) of whitespace tokens of premises, counted up to max(1, min_words)."""
     limit = max(1, min_words)
 
     def count(premise: str) -> int:
-        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # of most long premises, this prefix has enough words
+        prefix_count = len(premise[: 10 * limit].split(None, limit - 1))  # this prefix of most long premises has enough words
         return prefix_count if prefix_count == limit else len(premise.split(None, limit - 1))
 
     return np.array([count(premise) for premise in premises], dtype=int)

@@ -1,4 +1,4 @@
-"""Datasets: topics, documents and an optional supplied ranking of an input directory, read on first use."""
+"""Read the topics, documents and optional supplied ranking of an input directory on first use."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -98,7 +98,7 @@ class Dataset:
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
-        """Return the validated supplied ranking, if any; `find_unknown` returns the given docnos missing from the input."""
+        """Return the validated supplied ranking, if any; `find_unknown` returns those docnos that the input lacks."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None

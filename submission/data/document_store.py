@@ -65,7 +65,7 @@ class DocumentStore:
         return {row[0] for row in self._query("select docno from documents")}
 
     def find_unknown(self, docnos: Iterable[str]) -> set[str]:
-        """Return those of the given docnos that no document has."""
+        """Return the docnos that no document has."""
         statement = "select value from json_each(?) where value not in (select docno from documents)"
         return {row[0] for row in self._query(statement, docnos)}
 
@@ -131,7 +131,7 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
 
 @contextmanager
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Create a database and commit at the end of the block; raise IntegrityError if a key is not unique, OSError otherwise."""
+    """Create a database and commit at the end; raise IntegrityError if a key is not unique, OSError if writing fails."""
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")

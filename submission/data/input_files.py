@@ -65,14 +65,14 @@ def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[.
     """Decorate a generator of a file's records so that, if reading fails, its last item is an InputError."""
 
     @wraps(read)
-    def records(file: Path, *args: Any) -> Iterator[T | InputError]:
+    def iter_records(file: Path, *args: Any) -> Iterator[T | InputError]:
         try:
             with as_input_errors(file):
                 yield from read(file, *args)
         except InputError as error:
             yield error
 
-    return records
+    return iter_records
 
 
 def strict(records: Iterable[T | InputError]) -> Iterator[T]:
@@ -102,7 +102,7 @@ def raise_first(issues: list[str]) -> None:
 
 
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the content of a file, decompressed if .gz, else memory-mapped (copying takes a third of the decoding time)."""
+    """Return the content of a file, decompressed if .gz, else memory-mapped (copying takes a third as long as decoding)."""
     with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
             limit, data = _decompression_limit(stream), bytearray()
@@ -160,4 +160,4 @@ def _decompression_limit(packed: BinaryIO) -> int:
 
 
 def _too_large(location: str) -> InputError:
-    return InputError(f"{location}: exceeds the decompression limit (decompression bomb?); copy the file again")
+    return InputError(f"{location}: exceeds the size limit (decompression bomb?); copy the file again")

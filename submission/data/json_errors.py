@@ -17,12 +17,12 @@ JsonPath = tuple[str | int, ...]  # keys and 0-based indices from the root to a 
 TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # invalid JSON, but written by Python's json.dump
 MSGSPEC_MESSAGE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
-MAX_DEPTH = 500  # deeper JSON is reported as too deep; msgspec accepts slightly fewer than 1000 levels
+MAX_NESTING = 500  # deeper JSON is reported as too deep; msgspec accepts slightly fewer than 1000 levels
 NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them with a string, a number or null"
 
 
 class SyntaxIssue(NamedTuple):
-    """Position of malformed JSON or invalid UTF-8."""
+    """Error in a JSON text, with its byte offset, reason and path."""
 
     offset: int
     reason: str
@@ -30,7 +30,7 @@ class SyntaxIssue(NamedTuple):
 
 
 class JsonScan(NamedTuple):
-    """Errors in a JSON text."""
+    """Result of scanning a JSON text for errors."""
 
     repaired: bytearray  # text with NaN and Infinity replaced with 0
     non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
@@ -40,10 +40,10 @@ class JsonScan(NamedTuple):
 def scan(data: Buffer) -> JsonScan:
     """Scan an invalid JSON text for errors."""
     repaired, constants = bytearray(data), []
-    for start, token, path in _tokens(data, len(data)):
+    for start, token, path in _iter_tokens(data, len(data)):
         if token in NON_FINITE_TOKENS:
             repaired[start : start + len(token)] = b"0".ljust(len(token))
-            constants.append(SyntaxIssue(start, token.decode(), _without_unknown_keys(path)))
+            constants.append(SyntaxIssue(start, token.decode(), _drop_unknown_keys(path)))
     issue = _find_syntax_issue(repaired)
     return JsonScan(repaired, [constant for constant in constants if not issue or constant.offset < issue.offset], issue)
 
@@ -66,7 +66,7 @@ def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:
     try:
         bytes(data).decode()
     except UnicodeDecodeError as error:
-        return SyntaxIssue(error.start, f"invalid UTF-8 at byte {error.start}", _path_at(data, error.start))
+        return SyntaxIssue(error.start, f"invalid UTF-8 at byte {error.start}", _find_path(data, error.start))
     return None
 
 
@@ -89,28 +89,28 @@ def _find_syntax_issue(text: Buffer) -> SyntaxIssue | None:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except RecursionError:
-        offset = next((start for start, _, path in _tokens(text, len(text)) if len(path) > MAX_DEPTH), len(text))
-        return SyntaxIssue(offset, "nested too deeply", _path_at(text, offset)[:5])
+        offset = next((start for start, _, path in _iter_tokens(text, len(text)) if len(path) > MAX_NESTING), len(text))
+        return SyntaxIssue(offset, "nested too deeply", _find_path(text, offset)[:5])
     except ValueError as error:
         match = MSGSPEC_MESSAGE.fullmatch(str(error))
         offset, reason = (int(match[2]), match[1]) if match else (len(text), abbreviate(str(error), 200))
-        return SyntaxIssue(offset, reason, _path_at(text, offset))
+        return SyntaxIssue(offset, reason, _find_path(text, offset))
     return None
 
 
-def _path_at(data: Buffer, offset: int) -> JsonPath:
+def _find_path(data: Buffer, offset: int) -> JsonPath:
     """Return the path of the value at an offset."""
     path: list[str | int | None] = []
-    for _, _, path in _tokens(data, offset + 1):  # noqa: B007 only the last path is needed
+    for _, _, path in _iter_tokens(data, offset + 1):  # noqa: B007 only the last path is needed
         pass
-    return _without_unknown_keys(path)
+    return _drop_unknown_keys(path)
 
 
-def _without_unknown_keys(path: list[str | int | None]) -> JsonPath:
+def _drop_unknown_keys(path: list[str | int | None]) -> JsonPath:
     return tuple(step for step in path if step is not None)
 
 
-def _tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
+def _iter_tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
     """Yield offset, token and path. The path is a single list, updated in place; None marks a key not yet read."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):

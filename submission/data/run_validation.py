@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run
-from submission.data.supplied_rankings import count_missing, suggest_normalisation
+from submission.data.supplied_rankings import format_missing, suggest_normalisation
 from submission.errors import InputError, abbreviate, pluralise
 from submission.rankings import MAX_DEPTH, TAG_PATTERN
 
@@ -47,12 +47,12 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
     except InputError as error:
         return [RunIssue(TIRA_ERROR, "unreadable file", None, str(error))]
     issues = [
-        *_check_directory(path),
-        *_check_unparsed(run),
-        *_check_format(run.rows),
-        *_check_topics(run.rows, topics),
-        *_check_rows(run.rows, docnos),
-        *_check_file(run, topics),
+        *_find_directory_issues(path),
+        *_find_parse_issues(run),
+        *_find_format_issues(run.rows),
+        *_find_topic_issues(run.rows, topics),
+        *_find_row_issues(run.rows, docnos),
+        *_find_file_issues(run, topics),
     ]
     return sorted(issues, key=lambda issue: (issue.level == STRICTER, issue.line is None, issue.line))
 
@@ -71,14 +71,14 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
     return lines
 
 
-def _check_directory(path: Path) -> Issues:
+def _find_directory_issues(path: Path) -> Issues:
     present = [name for name in RUN_FILES if path.is_dir() and (path / name).exists()]
     if len(present) > 1:
         yield _tira_error("two run files in the directory", None, f"{' and '.join(present)}; delete one")
 
 
-def _check_unparsed(run: RunFile) -> Issues:
-    """Report parse errors and skipped lines. TIRA accepts NaN scores and invisible characters in ids."""
+def _find_parse_issues(run: RunFile) -> Issues:
+    """Yield issues of unparsed and skipped lines. TIRA accepts NaN scores and invisible characters in ids."""
     for issue in run.issues:
         is_accepted = issue.category == ID and not WHITESPACE.search(issue.value)
         if issue.category == SCORE:
@@ -90,7 +90,7 @@ def _check_unparsed(run: RunFile) -> Issues:
         yield _tira_error("comment or blank line", line.number, f"{abbreviate(line.text)!r}; delete it before submitting")
 
 
-def _check_format(rows: Sequence[RunLine]) -> Issues:
+def _find_format_issues(rows: Sequence[RunLine]) -> Issues:
     for row in rows:
         q0, rank, line_number = row.line.fields[1], row.line.fields[3], row.line.number
         if not re.fullmatch(r"[+-]?[0-9]+", rank):
@@ -101,7 +101,7 @@ def _check_format(rows: Sequence[RunLine]) -> Issues:
             yield _stricter("second field is not Q0", line_number, f"{abbreviate(q0)!r}; expected Q0")
 
 
-def _check_topics(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issues:
+def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issues:
     seen_qids: set[str] = set()
     for qid, group in groupby(rows, lambda row: row.qid):
         topic, line_number = f"topic {abbreviate(qid)}", next(group).line.number
@@ -111,13 +111,13 @@ def _check_topics(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issu
             yield _stricter("unknown topic", line_number, f"{topic} is not in the input; remove its lines")
         seen_qids.add(qid)
     if topics is not None and seen_qids and not seen_qids & set(topics):
-        missing = count_missing(len(seen_qids), len(seen_qids), "topic")
+        missing = format_missing(len(seen_qids), len(seen_qids), "topic")
         hint = suggest_normalisation(sorted(seen_qids), topics)
         yield _stricter("no topic in common with the input", None, f"{missing} in the input.{hint}")
 
 
-def _check_rows(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
-    """Check documents, ranks, scores and tags."""
+def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
+    """Yield issues of documents, ranks, scores and tags."""
     last_ranks: dict[str, int] = {}
     previous: RunLine | None = None  # last row with a finite score
     for row in rows:
@@ -142,7 +142,7 @@ def _check_rows(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issu
             yield _stricter("inconsistent or invalid tag", line_number, message)
 
 
-def _check_file(run: RunFile, topics: Sequence[str] | None) -> Issues:
+def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
     topic_sizes, size = Counter(row.qid for row in run.rows), run.file.stat().st_size
     line_count = len({row.line.number for row in run.rows} | {issue.line for issue in run.issues})
     if line_count < TIRA_MIN_LINES:

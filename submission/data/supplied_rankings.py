@@ -1,4 +1,4 @@
-"""Sort and validate supplied rankings (runs and rerank.jsonl), and match their ids to those of the input."""
+"""Sort and validate supplied rankings (runs and rerank.jsonl), and suggest how to match their ids to those of the input."""
 
 import logging
 import re
@@ -71,7 +71,7 @@ def validate_supplied_ranking(
             unknown_count, total_count = unknown_ids.nunique(), ranking[column].nunique()
             is_disjoint = column == "qid" and unknown_count == total_count
             hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
-            missing = f"{count_missing(unknown_count, total_count, noun)} in the input"
+            missing = f"{format_missing(unknown_count, total_count, noun)} in the input"
             raise InputError(
                 f"{source}: {missing} (first: {abbreviate(unknown_ids.iloc[0])}); "
                 f"use a ranking made from this version of the input{hint and '.'}{hint}"
@@ -80,29 +80,29 @@ def validate_supplied_ranking(
     if len(duplicates):
         qid, docno = duplicates["qid"].iloc[0], duplicates["docno"].iloc[0]
         raise InputError(f"{source}: duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}; remove one")
-    uncovered = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
-    if len(uncovered):
-        examples = ", ".join(map(abbreviate, uncovered[:5])) + (", …" if len(uncovered) > 5 else "")
+    missing_qids = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
+    if len(missing_qids):
+        examples = ", ".join(map(abbreviate, missing_qids[:5])) + (", …" if len(missing_qids) > 5 else "")
         message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
-        log.warning(message, source, len(uncovered), len(topics), examples)
+        log.warning(message, source, len(missing_qids), len(topics), examples)
     return rank_by_score_stable(_fill_scores(ranking, source), topics)
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
     """Replace the scores of a sorted ranking with n, n - 1, …, 1 per topic if any are missing or increase."""
-    if not (_increases(ranking).any() or ranking["score"].isna().any()):
+    if not (_find_score_increases(ranking).any() or ranking["score"].isna().any()):
         return ranking
     log.warning("%s: scores missing or not in rank order; replaced with n, n - 1, …, 1 per topic", source)
     return ranking.assign(score=ranking.groupby("qid")["rank"].transform("size").to_numpy(float) - ranking["rank"] + 1)
 
 
-def _increases(ranking: pd.DataFrame) -> pd.Series:
+def _find_score_increases(ranking: pd.DataFrame) -> pd.Series:
     """Return for each row whether its score is higher than that of the previous row of the same topic."""
     return ranking["qid"].eq(ranking["qid"].shift()) & ranking["score"].gt(ranking["score"].shift())
 
 
 def _raise_if_contradictory(ranking: pd.DataFrame, source: object) -> None:
-    increases = _increases(ranking)
+    increases = _find_score_increases(ranking)
     if not increases.any():
         return
     position = int(np.flatnonzero(increases)[0])
@@ -123,15 +123,15 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
     """
     for description, normalise in NORMALISATIONS.items():
         originals = {normalise(other_id): other_id for other_id in other_ids}
-        for id_ in ids:
-            normalised = normalise(id_)
+        for identifier in ids:
+            normalised = normalise(identifier)
             if normalised in originals:
-                example = id_ if normalised != id_ else originals[normalised]
+                example = identifier if normalised != identifier else originals[normalised]
                 return f" {abbreviate(example)} {description} equals {abbreviate(normalised)}; rename the topics of one file."
     return ""
 
 
-def count_missing(count: int, total: int, noun: str) -> str:
+def format_missing(count: int, total: int, noun: str) -> str:
     """Format a positive count of missing ids, to be followed by "in the input": "3 of 15 topics are not"."""
     if total == 1:
         return f"the only {noun} is not"

@@ -90,7 +90,7 @@ RANK = Field("rank", ("rank",), _parse_rank, optional=True)
 SCORE = Field("score", ("score",), _parse_score, optional=True)
 FIELDS = (DOCNO, TEXT, QID, QUERY, RANK, SCORE)
 _Record = msgspec.defstruct(
-    "_Record", [(name, Any, UNSET) for name in sorted({n for f in FIELDS for n in f.aliases})], gc=False
+    "_Record", [(name, Any, UNSET) for name in sorted({alias for field in FIELDS for alias in field.aliases})], gc=False
 )
 
 
@@ -102,7 +102,7 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
         frame[field.name] = frame[field.name].astype(float if field.optional else object)
     if issues:
         return frame, issues
-    return frame, [issue for field in fields if field.optional and (issue := _describe_partial(file, frame, field.name))]
+    return frame, [issue for field in fields if field.optional and (issue := _describe_partial_field(file, frame, field.name))]
 
 
 @yielding_errors
@@ -167,7 +167,7 @@ def _ids_suffix(line: bytes) -> str:
     return f" ({', '.join(ids)})" if ids else ""
 
 
-def _describe_partial(file: Path, frame: pd.DataFrame, name: str) -> str:
+def _describe_partial_field(file: Path, frame: pd.DataFrame, name: str) -> str:
     """Describe an optional field that only some records have; "" if all or none have it."""
     present = frame[name].notna()
     is_different = present != present.iloc[0] if len(present) else present

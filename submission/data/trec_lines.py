@@ -1,4 +1,4 @@
-"""Read TREC files, with whitespace-separated fields and comments after #, and define the orders of documents in runs."""
+"""Read the lines of TREC files, whose fields are separated by whitespace, and define the orders of documents in runs."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +13,8 @@ Order = Literal["auto", "rank", "score"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 RULE = (
     "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores disagree are rejected "
-    "unless `--order rank` or `--order score` selects one"
+    "without `--order rank` or `--order score`"
 )
-
-
 LINE_END = re.compile(r"\r\n|\r|\n")
 FIELD = re.compile(r"[^ \t\v\f]+")  # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
 INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")
@@ -76,11 +74,11 @@ def describe_field_count(
     message = f"{pluralise(len(fields), 'field')}; expected {len(names)}: {layout}"
     if len(fields) < len(names):
         return message + hint
-    after = 3 - len(names)
+    tail = 3 - len(names)  # negative index of the first field after the docno
     if is_valid(fields[3:]):
         surplus = abbreviate(" ".join(fields[len(names) :]))
-        return f"{message}; remove {surplus!r} after the {names[-1]}, or start comments with #"
-    if is_valid(fields[after:]):
-        docno = abbreviate(" ".join(fields[2:after]))
+        return f"{message}; remove {surplus!r} after the {names[-1]}, or start comment lines with #"
+    if is_valid(fields[tail:]):
+        docno = abbreviate(" ".join(fields[2:tail]))
         return f"{message}; docno {docno!r} contains spaces; replace them in {kind} and corpus"
     return message

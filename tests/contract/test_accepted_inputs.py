@@ -351,7 +351,7 @@ def test_decompression_bomb_takes_little_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, "rank", "-i", directory, "-o", tmp_path / "out", "--system", "bm25"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 3, process.stderr
-    assert "args-me.json.gz: exceeds the decompression limit" in process.stderr
+    assert "args-me.json.gz: exceeds the size limit" in process.stderr
     assert int(process.stdout) < 1_500_000  # in kB; the decompressed file has 2 GB
 
 

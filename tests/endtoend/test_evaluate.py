@@ -189,7 +189,7 @@ def test_runs_are_truncated_to_their_depth(
     assert entry["depth"] == depth
     assert entry.get("truncated") == (f"{dropped} documents below rank {depth} omitted" if dropped else None)
     assert ("runs truncated to 120; change with --depth" in caplog.text) == (depth == 120)
-    assert (f"{dropped} documents dropped" in caplog.text) == bool(dropped)
+    assert (f"{dropped} documents omitted" in caplog.text) == bool(dropped)
 
 
 CASES = ROOT.parent / "shared" / "cases"
