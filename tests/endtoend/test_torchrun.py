@@ -78,7 +78,7 @@ def test_two_processes_equal_one_process(fit: Command, tmp_path: Path) -> None:
     stderr = wait_for_success(start_torchrun(fit("two", dropout=0.0), tmp_path))
     assert main(fit("one", dropout=0.0)) == 0
     single, pair = read_log(tmp_path / "one"), read_log(tmp_path / "two")
-    assert [row["step"] for row in pair] == [row["step"] for row in single] == [5, 10, 14, 19, 20]
+    assert [row["step"] for row in pair] == [row["step"] for row in single] == [5, 10, 15, 20]
     losses = [[row["loss"] for row in rows] for rows in (single, pair)]
     assert losses[1] == pytest.approx(losses[0], abs=1e-5)
     assert max(losses[0]) - min(losses[0]) > 0.02
@@ -97,7 +97,7 @@ def test_two_killed_processes_resume_with_the_same_bytes(fit: Command, tmp_path:
     for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each process has its own session
         child.kill()
     process.communicate()
-    assert 2 <= len(read_log(tmp_path / "killed")) < 5
+    assert 2 <= len(read_log(tmp_path / "killed")) < 4
     assert "Resuming at step" in wait_for_success(start_torchrun(arguments, tmp_path))
     assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert read_log(tmp_path / "killed") == read_log(tmp_path / "whole")
