@@ -31,7 +31,7 @@ from tests.conftest import ROOT, SAMPLE
 SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "cedr_knrm": lambda _: [encoders.build_bert_benchmark("cedr_knrm", SAMPLE, 0.9, max_pairs=6)],
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
-    "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3), encoders.measure_deepct_memory((1, 2))],
+    "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3), encoders.measure_deepct_memory((1, 1))],
     "bfloat16": lambda _: precision.build_encoder_benchmarks(SAMPLE, max_documents=3, max_premises=4),
     "precision": lambda _: precision.measure_ranker(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1),
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],

@@ -56,6 +56,7 @@ def test_bootstrap_intervals_are_close_to_normal_ones() -> None:
     result, mean, half = bootstrap_intervals(values), values["m"].mean(), 1.96 * values["m"].std() / 20
     assert result.loc["m"].tolist() == pytest.approx([mean, mean - half, mean + half], abs=0.002)
     assert result.loc["m", "mean"] == pytest.approx(mean)
+    assert bootstrap_intervals(values).equals(result)  # seeded
     assert result.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
 

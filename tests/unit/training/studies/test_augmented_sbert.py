@@ -172,7 +172,7 @@ def test_graded_labels_are_evaluated_by_spearman() -> None:
 
 
 def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold() -> None:
-    gold, dev, test = build_gold(is_binary=True), np.array([0.9, 0.3, 0.8, 0.5, 0.6]), np.array([0.3, 0.9, 0.1, 0.1, 0.9])
+    gold, dev, test = build_gold(is_binary=True), np.array([0.9, 0.3, 0.8, 0.5, 0.6]), np.array([0.3, 0.9, 0.35, 0.1, 0.9])
     assert metrics.dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
     assert metrics.dev_and_test_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))  # test labels 0, 1, 1, 0, 1
     assert metrics.baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
