@@ -175,6 +175,10 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path: Path, capsys: p
     data.mkdir()
     assert main(command) == 3
     assert f"expected at least one of the folders {ukp_conv_arg_rank.FOLDER}" in capsys.readouterr().err
+    (data / ibm_argq.FOLDER).mkdir()
+    assert main(command) == 3
+    assert f"{ibm_argq.FOLDER}: no .tsv files" in capsys.readouterr().err
+    (data / ibm_argq.FOLDER).rmdir()
     write_ukp(data)
     assert main(command) == 0
     ukp_files = read_files(work / "quality")

@@ -75,6 +75,8 @@ def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
     ],
 )
 def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+    with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
+        read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
         read_essays(tmp_path, change(ESSAYS))
 

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, distributed, nn
 
+from submission.errors import UsageError
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers import list_rankers
 from tests.contract.test_rankers import build, texts
-from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses
+from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
 from training.fitting.task import Task
 from training.tasks.pairs import pairwise_loss
 
@@ -58,7 +59,7 @@ def gradients(ranker: Ranker) -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", list_rankers())
 def test_distributed_gradients_equal_those_of_one_process(name: str) -> None:
     rows, results = np.arange(8), []
-    for processes in (SINGLE_PROCESS, DistributedProcesses()):
+    for processes in (SINGLE_PROCESS, DistributedProcesses, join_process_group()):
         ranker = build_for_training(name)
         assert processes.backward(ranker, PairTask(), rows, 3) > 0  # micro-batches of 3, 3 and 2 pairs
         assert processes.backward(ranker, PairTask(), rows[:4], 8) > 0
@@ -100,3 +101,12 @@ def test_dropout_depends_on_seed_step_and_rank() -> None:
     state = torch.get_rng_state()
     SINGLE_PROCESS.seed_dropout(0, 5)
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    context = join_process_group(torch.device("cuda"))
+    with pytest.raises(UsageError, match=r"exceeds the 2 GPUs of this machine; use at most 2"), context:
+        pass
