@@ -1,1 +1,1 @@
-"""Fusion of rankings: regression, linear fusion and quality re-ranking."""
+"""Fuse rankings by regression or linearly, and re-rank documents by argument quality."""

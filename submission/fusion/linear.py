@@ -1,4 +1,4 @@
-"""Linear fusion: a weighted sum of the members' scores and the document length, standardised per topic.
+"""Fuse rankings by a weighted sum of the members' scores and the document length, standardised per topic.
 
 Checkpoint files: config.json (`LinearFusion`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -22,7 +22,7 @@ BoundedFloat = Annotated[float, Meta(gt=-UPPER_BOUND, lt=UPPER_BOUND)]
 
 
 class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A system whose scores are one feature of the model."""
+    """System whose scores are one feature of the model."""
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
@@ -33,14 +33,14 @@ class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The logarithm of the document length in words."""
+    """Logarithm of the document length in words."""
 
     cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")  # maximum log length
     weight: BoundedFloat
 
 
 class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A linear model: score = intercept + Σ weight · standardised feature."""
+    """Linear model: score = intercept + Σ weight · standardised feature."""
 
     version: str  # version of the code that fitted it
     intercept: BoundedFloat
@@ -61,18 +61,18 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of all parameters and of the members' checkpoints."""
+        """Hash of all parameters and of the members' checkpoints."""
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members, self.length), order="sorted")).hexdigest()
 
     @cached_property
     def weights(self) -> dict[str, float]:
-        """Return the feature weights by name, in summation order."""
+        """Feature weights by name, in summation order."""
         weights = {member.name: member.weight for member in self.members}
         return weights if self.length is None else {**weights, LENGTH_FEATURE: self.length.weight}
 
     @property
     def feature_description(self) -> str:
-        """Return a description of the summed features."""
+        """Description of the summed features."""
         length = f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
         return f"the members' scores{length}"
 
@@ -91,12 +91,12 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 
     @property
     def member_checkpoints(self) -> dict[str, dict[str, str]]:
-        """Return the fingerprints of each member's checkpoints by member name."""
+        """Fingerprints of each member's checkpoints by member name."""
         return {member.name: member.checkpoints for member in self.members}
 
 
 def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Standardise features by their mean and standard deviation over the topic's pool.
+    """Standardise features by their mean and standard deviation over the topic's pool; return arrays (rows,) by feature name.
 
     Both tables contain `qid docno` and one column per feature. A feature is 0 if it is constant over the pool or the pool is
     empty.
@@ -111,5 +111,5 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
 
 
 def log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
-    """Compute the natural logarithm of word counts, capped at `cap`; 0 for empty texts."""
+    """Compute the natural logarithms (N,) of word counts, capped at `cap`; 0 for empty texts."""
     return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)

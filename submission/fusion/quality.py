@@ -1,4 +1,4 @@
-"""Re-ranking of a topic's top documents by standardised relevance and argument quality.
+"""Re-rank the top documents of topics by standardised relevance and argument quality.
 
 Checkpoint files: config.json (`QualityInterpolation`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -16,7 +16,7 @@ SCORE_GAP = 1.0  # difference between the lowest score of a re-ranked document a
 
 
 class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """A weighted sum: score = z(relevance) + weight · z(quality)."""
+    """Weighted sum: score = z(relevance) + weight · z(quality)."""
 
     version: str  # version of the code that fitted it
     depth: Annotated[int, msgspec.Meta(ge=1, le=1000)] = msgspec.field(name="documents")  # number of re-ranked documents
@@ -24,7 +24,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of the parameters."""
+        """Hash of the parameters."""
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def formula(self) -> str:

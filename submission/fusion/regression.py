@@ -1,4 +1,4 @@
-"""Linear regression over the members' min-max scaled scores (Entezari 2020, 3.6 and 4.5).
+"""Fuse rankings by linear regression over the members' min-max scaled scores (Entezari 2020, sections 3.6 and 4.5).
 
 Checkpoint files: config.json (`RegressionEnsemble`), metrics.json, provenance.json (hashes), README.md.
 """
@@ -17,7 +17,7 @@ MEMBER_DEPTH = 100  # number of top documents per member and topic
 
 @dataclass(frozen=True)
 class RegressionMember:
-    """A system whose scores are combined, and the range of its scores at fitting time."""
+    """System whose scores are combined, and the range of its scores at fitting time."""
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
@@ -33,7 +33,7 @@ class RegressionMember:
 
 @dataclass(frozen=True)
 class RegressionEnsemble:
-    """A linear regression: score = intercept + Σ coefficient · min-max scaled score of a member."""
+    """Linear regression: score = intercept + Σ coefficient · min-max scaled score of a member."""
 
     version: str  # version of the code that fitted it
     intercept: float
@@ -41,7 +41,7 @@ class RegressionEnsemble:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of all parameters and of the members' checkpoints."""
+        """Hash of all parameters and of the members' checkpoints."""
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
     def formula(self) -> str:
@@ -71,5 +71,5 @@ class RegressionEnsemble:
 
     @property
     def member_checkpoints(self) -> dict[str, dict[str, str]]:
-        """Return the fingerprints of each member's checkpoints by member name."""
+        """Fingerprints of each member's checkpoints by member name."""
         return {member.name: member.checkpoints for member in self.members}

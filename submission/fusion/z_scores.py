@@ -1,4 +1,4 @@
-"""Z-score normalisation, which makes the scores of different systems comparable."""
+"""Compute z-scores, which make the scores of different systems comparable."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""Output: TREC runs, their directory and ir-metadata. Raises OutputError if a file cannot be written."""
+"""Write TREC runs and ir-metadata; raise OutputError if a file cannot be written."""

@@ -1,4 +1,4 @@
-"""ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data of the runs."""
+"""Write ir-metadata.yml (ir-metadata.org): actor, platform, implementation, resources, method and data of the runs."""
 
 import os
 import platform
@@ -93,14 +93,14 @@ def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 class _TrainingData(msgspec.Struct):
-    """A training data set in a stored entry."""
+    """Training data set in a stored entry."""
 
     licence: str
     files: dict[str, str]
 
 
 class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
-    """The validated fields of a stored entry."""
+    """Validated fields of a stored entry."""
 
     name: str
     trained_on: dict[str, _TrainingData] = {}
@@ -144,7 +144,7 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
 
 
 def detect_cpu() -> str:
-    """Return the CPU model or, if it is unknown, the name of the architecture."""
+    """Return the CPU model or, if it is unknown, the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Output directory of runs: locked while in use, with runs of a single input and atomically written files."""
+"""Write the runs of a single input to an output directory, atomically and locked against other processes."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -17,13 +17,13 @@ METADATA_FILE = "ir-metadata.yml"
 
 
 class RunDirectory:
-    """An output directory with runs and, in fingerprint.json, the fingerprint of their input. A context manager."""
+    """Context manager of an output directory with runs and, in fingerprint.json, the fingerprint of their input."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __enter__(self) -> Self:
-        """Create and lock the directory. Raises OutputError if it is not writable, or another process has locked it."""
+        """Create and lock the directory; raise OutputError if it is not writable or another process uses it."""
         with ExitStack() as stack:
             create_directory(self.path)
             stack.enter_context(lock_directory(self.path))

@@ -1,4 +1,4 @@
-"""TREC run files.
+"""Format TREC run files.
 
 Lines have the format `qid Q0 docno rank score tag`; scores strictly decrease, so that all evaluators use the same order.
 """

@@ -1,1 +1,1 @@
-"""First-stage retrieval: lexical, dense and latent indexes."""
+"""Retrieve documents from lexical, dense and latent indexes."""

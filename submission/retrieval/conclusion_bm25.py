@@ -1,4 +1,4 @@
-"""Retrieval of premises by BM25 over unique normalised conclusions (Entezari 2020, 4.3)."""
+"""Retrieve premises by BM25 over unique normalised conclusions (Entezari 2020, section 4.3)."""
 
 import logging
 import sys
@@ -22,14 +22,14 @@ from submission.text.normalisation import normalise
 
 log = logging.getLogger(__name__)
 
-MAX_CONCLUSIONS = 100  # conclusions retrieved per topic; all their premises are ranked
+MAX_CONCLUSIONS = 100  # conclusions per topic; all their premises are ranked
 K1, B, EPSILON = 1.5, 0.75, 0.25  # rank-bm25's defaults
 POSTING_DTYPE = np.dtype([("conclusion", np.int32), ("weight", np.float64)])
 
 
 @dataclass(frozen=True, eq=False)
 class ConclusionIndex:
-    """An inverted index with BM25 weights over a collection's unique normalised conclusions.
+    """Inverted index with BM25 weights over a collection's unique normalised conclusions.
 
     Each posting stores a term's full contribution to a conclusion's score, so that a query reads only the postings of
     its terms. Scores equal BM25Okapi.get_scores bit for bit.
@@ -45,7 +45,7 @@ class ConclusionIndex:
 
     @cached_property
     def term_ids(self) -> dict[str, int]:
-        """Return each term's position in `terms`."""
+        """Position of each term in `terms`."""
         return {term: index for index, term in enumerate(self.terms)}
 
     @classmethod
@@ -70,11 +70,11 @@ class ConclusionIndex:
         counts = Counter(normalise(conclusion).split())
         contributions = []
         for term in normalise(query).split():
-            weight = 0.0
+            contribution = 0.0
             if counts[term] and term in self.term_ids:
                 idf = self.idf[self.term_ids[term]]
-                weight = float(_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
-            contributions.append((term, weight))
+                contribution = float(_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
+            contributions.append((term, contribution))
         return contributions
 
     def score_all(self, query: str) -> np.ndarray:
@@ -89,8 +89,8 @@ class ConclusionIndex:
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
         """Return positions and scores of the `MAX_CONCLUSIONS` best conclusions with positive scores; ties go to the first."""
         scores = self.score_all(query)
-        matching = np.flatnonzero(scores > 0)
-        order = matching[top_k(scores[matching], MAX_CONCLUSIONS)]
+        matches = np.flatnonzero(scores > 0)
+        order = matches[top_k(scores[matches], MAX_CONCLUSIONS)]
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def to_bytes(self) -> bytes:
@@ -130,7 +130,7 @@ def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> A
 
 
 def load_or_build_conclusion_index(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> ConclusionIndex:
-    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key covers it."""
+    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key must cover it."""
     data = store.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes())
     return ConclusionIndex.from_bytes(data)
 

@@ -1,4 +1,4 @@
-"""Exact nearest-neighbour search over memory-mapped float16 vectors.
+"""Find the exact nearest neighbours of queries among memory-mapped float16 vectors.
 
 vectors.npy  (texts, dimensions) float16: unit vectors, rounded
 """
@@ -34,7 +34,7 @@ ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot pro
 
 @dataclass(frozen=True)
 class NamedTexts:
-    """Names of texts to index, how to load the texts, and the network input that they become."""
+    """Texts to index: their names, a function that loads them, and the type of network input that they are."""
 
     names: Sequence[str]
     load: Callable[[list[str]], list[str]]  # returns the texts of names, in order
@@ -51,7 +51,7 @@ class DenseIndex:
         self._rows = {name: row for row, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Compute the cosine similarities (N,) of texts to a query vector, each independently of the others."""
+        """Compute the cosine similarities (N,) of named texts to a query vector (V,), each independent of the other texts."""
         return self._score_exactly(query, np.array([self._rows[name] for name in names], dtype=int))
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
@@ -102,7 +102,7 @@ def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]
 
 
 def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
-    """Return conclusions as texts that are their own names; the network reads them as queries."""
+    """Return conclusions as texts named by the conclusions themselves; the network reads them as queries."""
     return NamedTexts(conclusions, list, "query")
 
 

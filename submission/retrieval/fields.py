@@ -1,4 +1,4 @@
-"""Selection of the texts of arguments to index or enrich."""
+"""Select the texts of arguments to index or enrich."""
 
 from typing import Literal
 

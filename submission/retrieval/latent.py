@@ -1,7 +1,7 @@
-"""Memory-mapped inverted index of SNRM, which maps latent terms to the documents with a positive weight.
+"""Index and search documents by the latent terms of SNRM (Zamani et al. 2018, section 3.4; Entezari 2020, eq. 3.22).
 
-Zamani et al. 2018, section 3.4; Entezari 2020, eq. 3.22. Rows are latent terms, columns are document positions in the
-collection, values are float32.
+The index is a sparse matrix of positive weights: rows are latent terms, columns are document positions in the collection,
+values are float32.
 """
 
 import logging
@@ -35,7 +35,7 @@ POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight",
 
 
 class LatentIndex:
-    """Inverted index of a collection."""
+    """Inverted index of a collection by latent term."""
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
         """Open the files of an index of `size` documents."""
@@ -43,7 +43,7 @@ class LatentIndex:
 
     @property
     def sparsity(self) -> float:
-        """Return the fraction of zeros in the document vectors (Entezari 2020, eq. 3.19)."""
+        """Fraction of zeros in the document vectors (Entezari 2020, eq. 3.19)."""
         return 1 - len(self._postings.data) / (self._size * len(self._postings))
 
     def score_all(self, query: np.ndarray) -> np.ndarray:
@@ -77,9 +77,9 @@ def load_or_build_latent_index(
 
 
 def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
-    """Return the top documents `qid docno score` with positive scores for topics `qid query`.
+    """Return the top `MAX_DEPTH` documents `qid docno score` with positive scores for topics `qid query`.
 
-    At most `MAX_DEPTH` per topic; ties go to the first document of the collection.
+    Ties go to the first document of the collection.
     """
     ranker = _get_latent_ranker(checkpoint).cpu()
     rows = []
@@ -125,7 +125,7 @@ def _build_index(
 def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tuple[int, list[str]]) -> bytes:
     """Compute the postings of a shard, sorted by term, then document, as the bytes of a .npy file.
 
-    A shard is a pair of its first document's position in the collection and its premises.
+    A shard consists of the position of its first document in the collection, and its premises.
     """
     start, premises = shard
     ids = [checkpoint.tokeniser.encode_premise(premise) for premise in premises]

@@ -1,4 +1,4 @@
-"""Lexical retrieval from a term index: BM25 or query likelihood with Dirichlet smoothing, and RM3 query expansion.
+"""Retrieve documents from a term index by BM25 or query likelihood with Dirichlet smoothing, and expand queries by RM3.
 
 A query maps distinct terms to weights. An unexpanded query weights each term by its count, divided by the largest count.
 """
@@ -38,7 +38,7 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents that contain it; `term_index`: its row in the statistics."""
+        """Compute a term's contribution to the scores of documents with it; `term_index` is its index in `statistics`."""
         scores = bm25(tf, dl, statistics.df[term_index], statistics.documents, statistics.tokens, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
@@ -48,7 +48,7 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
 
 
 class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", forbid_unknown_fields=True):
-    """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2004)."""
+    """Query likelihood with Dirichlet smoothing (Zhai & Lafferty 2004)."""
 
     mu: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = 2500.0
     # length normalisation per matched term (Terrier) or per query term (textbook)
@@ -57,7 +57,7 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents that contain it; `term_index`: its row in the statistics."""
+        """Compute a term's contribution to the scores of documents with it; `term_index` is its index in `statistics`."""
         scores = dirichlet_term_weight(tf, statistics.cf[term_index], statistics.tokens, self.mu)
         if self.length_norm == "matched":
             scores = scores + dirichlet_length_penalty(dl, self.mu)
@@ -72,7 +72,7 @@ Model = BM25 | Dirichlet
 
 
 class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, 2.5.3)."""
+    """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, section 2.5.3)."""
 
     fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")
     fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")
@@ -93,7 +93,7 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
     Files: config.json, metrics.json, provenance.json (hashes), README.md.
     """
 
-    version: str  # version of the code that tuned it
+    version: str  # version of the code that tuned them
     index: IndexSettings
     model: Model
     expansion: RM3 | None
@@ -101,7 +101,7 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the hash of all parameters that affect rankings, except the enrichment."""
+        """Hash of all parameters that affect rankings, except the enrichment."""
         return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
 
     def describe(self) -> str:
@@ -166,7 +166,7 @@ def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None
 def compute_term_contributions(
     query: Query, model: Model, statistics: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
 ) -> np.ndarray:
-    """Compute each query term's contribution (terms, documents) to the scores of documents, which are the sums over terms.
+    """Compute the contributions (terms, documents) of query terms to document scores, which are the sums over terms.
 
     `statistics` and `tf` (terms, documents) are in the order of the query's terms. Documents without query terms score 0.
     """

@@ -1,4 +1,4 @@
-"""Memory-mapped sparse matrices in CSR format, and selection of the highest scores.
+"""Read and write memory-mapped sparse matrices in CSR format, and select the highest scores.
 
 indptr.npy   (rows + 1,) int64: start of each row's entries
 indices.npy  (entries,) int32: column indices, ascending within a row
@@ -30,7 +30,7 @@ CSR_FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
 class CSRMatrix:
-    """A memory-mapped sparse matrix in CSR format."""
+    """Memory-mapped sparse matrix in CSR format."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Open the files of a matrix, in the order of `CSR_FILES`."""
@@ -59,7 +59,7 @@ def merge_shards(
 
     Args:
         shards: Column indices and values of each shard, sorted by row, then column.
-        counts: (rows,) per shard, number of entries per row.
+        counts: Numbers of entries per row (rows,) of each shard.
         dtype: Type of the values.
         files: Files to write, in the order of `CSR_FILES`.
     """

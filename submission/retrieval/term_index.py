@@ -1,6 +1,6 @@
-"""Term index of a collection: integer term frequencies by term and by document.
+"""Build and read the term index of a collection: integer term frequencies by term and by document.
 
-Retrieval models, parameter grids and query expansions are computed from it at query time. Documents are numbered by ascending
+Retrieval models and query expansions are applied at query time. Documents are numbered by ascending
 docno, terms alphabetically. The frequencies are those in the texts, or those that an enricher assigns.
 
 terms.txt        terms, one per line
@@ -58,7 +58,7 @@ class CollectionStatistics:
 
 
 class TermIndex:
-    """A memory-mapped term index."""
+    """Memory-mapped term index."""
 
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open the files, in the order of `INDEX_FILES`, of an index that was built with these settings."""
@@ -121,7 +121,7 @@ def load_or_build_term_index(
         load_documents: Function that loads `docno conclusion premise` by docno, in order.
         settings: Fields and stemmer.
         store: Artifact store; its key must cover all other arguments.
-        enrich: Function that enriches the collection and returns how to load the word frequencies to index instead of the texts.
+        enrich: Function that enriches the collection and returns a loader of the word frequencies to index instead of texts.
         engine: Engine that computes the shards.
     """
     files = store.build_files(INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, enrich, engine))
@@ -225,11 +225,11 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
     token_ids.default_factory = token_ids.__len__
     end = token_ids[END_OF_TEXT]
     batches = [texts[start : start + TOKENISE_BATCH] for start in range(0, len(texts), TOKENISE_BATCH)]
-    tokenised = [_assign_ids(split_tokens(batch), token_ids) for batch in batches]
+    token_batches = [_assign_ids(split_tokens(batch), token_ids) for batch in batches]
     analyser = _get_analyser(stemmer)
     token_terms = _TokenTerms.build([analyser[token] for token in token_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
-    for batch in tokenised:  # small batches stay in the CPU cache
+    for batch in token_batches:  # small batches stay in the CPU cache
         ends = np.flatnonzero(batch == end)
         # Integers that combine document and term sort several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
@@ -245,11 +245,11 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
     word_ids: defaultdict[str, int] = defaultdict()  # ids in order of first occurrence
     word_ids.default_factory = word_ids.__len__
     batches = [documents[start : start + TOKENISE_BATCH] for start in range(0, len(documents), TOKENISE_BATCH)]
-    numbered = [_assign_ids([*chain.from_iterable(batch)], word_ids) for batch in batches]
+    word_batches = [_assign_ids([*chain.from_iterable(batch)], word_ids) for batch in batches]
     analyser = _get_analyser(stemmer)
     word_terms = _TokenTerms.build([analyser.analyse(word) for word in word_ids])
     arrays: list[tuple[np.ndarray, ...]] = []
-    for batch, word in zip(batches, numbered, strict=True):
+    for batch, word in zip(batches, word_batches, strict=True):
         document = np.repeat(np.arange(len(batch)) << 32, [len(words) for words in batch])
         frequency = np.fromiter(chain.from_iterable(words.values() for words in batch), np.int64, len(word))
         sizes = word_terms.sizes[word]
@@ -278,18 +278,18 @@ class _TokenTerms(NamedTuple):
         sizes = np.array([len(token_terms) for token_terms in terms_by_token], dtype=np.int64)
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
-    def lookup(self, token: np.ndarray) -> np.ndarray:
+    def lookup(self, token_ids: np.ndarray) -> np.ndarray:
         """Return the concatenated term ids of tokens."""
-        sizes = self.sizes[token]
-        positions = np.repeat(self.starts[token] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
+        sizes = self.sizes[token_ids]
+        positions = np.repeat(self.starts[token_ids] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
         return np.asarray(self.term_ids[positions])
 
 
-def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, documents: int) -> tuple[np.ndarray, ...]:
+def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, document_count: int) -> tuple[np.ndarray, ...]:
     """Unpack sorted document-term integers, and return the arrays of `_ShardCounts`."""
     document, term = packed >> 32, packed & 0xFFFFFFFF
-    lengths = np.bincount(document, weights=frequencies, minlength=documents)
-    return lengths, np.bincount(document, minlength=documents), term, frequencies
+    lengths = np.bincount(document, weights=frequencies, minlength=document_count)
+    return lengths, np.bincount(document, minlength=document_count), term, frequencies
 
 
 def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:

@@ -1,7 +1,7 @@
-"""Terrier's term weighting formulas, with base-2 logarithms, for scalars or arrays.
+"""Compute Terrier's term weights, with base-2 logarithms, for scalars or arrays.
 
 tf: term frequency; dl: document length; N: number of documents; df: document frequency; cf: collection frequency; T: total
-length. Hollatz 2022, section 2.5; Terrier 5.
+document length. Hollatz 2022, section 2.5; Terrier 5.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Interactive search from a terminal, a web page or Python.
+"""Search arguments from a terminal, a web page or Python.
 
-Raises InputError for unreadable documents, OutputError for an unwritable cache directory, CheckpointError for a checkpoint that
-cannot be loaded, and UsageError for invalid arguments.
+Functions raise InputError if documents are unreadable, OutputError if the cache directory is not writable, CheckpointError if
+a checkpoint cannot be loaded, and UsageError if arguments are invalid.
 """
 
 from submission.search.api import load_system as load_system

@@ -19,7 +19,7 @@ from submission.systems.execution import CheckpointStore
 
 
 class ArgumentIndex:
-    """An index of arguments for one system, open until closed or garbage-collected. A context manager."""
+    """Context manager of an index of arguments for one system, open until closed or garbage-collected."""
 
     def __init__(self, system: System, searcher: Searcher) -> None:
         self._stage, self._searcher = system.stage, searcher.__enter__()
@@ -50,7 +50,7 @@ class ArgumentIndex:
 
 @dataclass(frozen=True)
 class LoadedSystem:
-    """A system that can search any arguments."""
+    """System that searches any arguments."""
 
     system: System
     checkpoints: CheckpointStore
@@ -74,5 +74,5 @@ class LoadedSystem:
 
 
 def load_system(name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto") -> LoadedSystem:
-    """Load a system by name; its checkpoints are loaded on first use. Raises UsageError for an unknown name or device."""
+    """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or device is unknown."""
     return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))

@@ -1,4 +1,4 @@
-"""The subcommand `search`: a single query, a prompt, or a web page."""
+"""Run the subcommand `search`: a single query, a prompt, or a web page."""
 
 import argparse
 import io
@@ -93,11 +93,11 @@ def _read_queries() -> Iterator[str]:
 
 def _raise_failures(results: SearchResults) -> None:
     """Raise the error of the first system if all systems failed, or SystemsFailedError if some failed."""
-    errors = {system.system: system.error for system in results.systems if system.error is not None}
+    errors = {result.system: result.error for result in results.systems if result.error is not None}
     if errors and len(errors) == len(results.systems):
         raise next(iter(errors.values()))
     if errors:
-        raise SystemsFailedError(f"failed: {', '.join(errors)}; the results of the other systems are printed above")
+        raise SystemsFailedError(f"systems failed: {', '.join(errors)}; the results of the other systems are printed above")
 
 
 def _replace_encoding_errors() -> None:

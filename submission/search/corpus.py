@@ -1,4 +1,4 @@
-"""Corpora: the documents of a directory or data frame, searched by queries instead of topics."""
+"""Read a directory or data frame as a corpus, which is searched by queries instead of topics."""
 
 import hashlib
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Corpus(Dataset):
 
 
 class _FrameReader(ArgsMeReader):
-    """A reader of a frame `docno conclusion premise`."""
+    """Reader of a frame `docno conclusion premise`."""
 
     format_name = "data frame"
 

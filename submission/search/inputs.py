@@ -1,4 +1,4 @@
-"""Validation of the arguments and queries that are passed from Python, a terminal or the web page."""
+"""Validate the arguments and queries that are passed from Python, a terminal or the web page."""
 
 import re
 import unicodedata
@@ -57,7 +57,7 @@ def build_topics(queries: Queries) -> pd.DataFrame:
 
 
 def clean_query(text: str) -> str:
-    """Normalise a query to a single line, like the title of a topic. Raises UsageError if it is empty or too long."""
+    """Normalise a query to a single line, like the title of a topic; raise UsageError if it is empty or too long."""
     text = text.strip()
     if len(text) > MAX_CHARACTERS:
         start = abbreviate(text[:40])
@@ -73,7 +73,7 @@ def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
-    """Return the given columns (id and texts) of a frame. Raises InputError if one is missing or has an invalid value."""
+    """Return columns (id and texts) of a frame; raise InputError if a column is missing or has an invalid value."""
     for column in columns:
         if column not in frame:
             raise InputError(

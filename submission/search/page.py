@@ -1,4 +1,4 @@
-"""Rendering of the web page, and parsing of its URL parameters."""
+"""Render the web page and parse its URL parameters."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,28 +45,28 @@ class PageParams:
         return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained)])
 
 
-def parse(query: str, default: PageParams) -> PageParams:
-    """Parse a query string. Raises UsageError for an unknown system or depth, or too many systems or parameters."""
-    fields = _parse_fields(query)
+def parse_params(query_string: str, default: PageParams) -> PageParams:
+    """Parse a query string; raise UsageError for an unknown system or depth, or too many systems or parameters."""
+    fields = _parse_fields(query_string)
     systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MAX_SYSTEMS:
         raise UsageError(f"{len(systems)} systems selected; select at most {MAX_SYSTEMS}")
     depth = fields.get("depth", [str(default.depth)])[-1]
     if depth not in map(str, (*DEPTHS, default.depth)):
         raise UsageError(f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(map(str, DEPTHS))}")
-    return PageParams(parse_query_text(query), systems, int(depth), tuple(fields.get("explain", ())))
+    return PageParams(parse_query_text(query_string), systems, int(depth), tuple(fields.get("explain", ())))
 
 
-def parse_query_text(query: str) -> str:
-    """Parse the query text only."""
-    return _parse_fields(query).get("q", [""])[-1]
+def parse_query_text(query_string: str) -> str:
+    """Parse only the query text of a query string."""
+    return _parse_fields(query_string).get("q", [""])[-1]
 
 
-def _parse_fields(query: str) -> dict[str, list[str]]:
+def _parse_fields(query_string: str) -> dict[str, list[str]]:
     try:
-        return parse_qs(query, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
+        return parse_qs(query_string, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
     except ValueError:
-        raise UsageError(f"URL with more than {MAX_FIELDS} parameters; start again from the home page") from None
+        raise UsageError(f"URL has more than {MAX_FIELDS} parameters; start again from the home page") from None
 
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query

@@ -1,4 +1,4 @@
-"""Search results and their serialisation as JSON."""
+"""Represent search results and serialise them as JSON."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation, sel
 
 @dataclass(frozen=True)
 class Hit:
-    """A retrieved argument."""
+    """Retrieved argument."""
 
     rank: int
     score: float
@@ -27,7 +27,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SystemResults:
-    """The results of one system, or its error."""
+    """Results of one system, or its error."""
 
     system: str
     hits: list[Hit] = field(default_factory=list)
@@ -37,7 +37,7 @@ class SystemResults:
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The results of all systems for one query."""
+    """Results of all systems for one query."""
 
     query: str
     systems: list[SystemResults]
@@ -53,12 +53,12 @@ def to_json(results: SearchResults) -> str:
     """Serialise results as one line of ASCII JSON."""
     systems = [
         {
-            "system": system.system,
-            "error": None if system.error is None else str(system.error),
-            "total": system.total,
-            "hits": list(map(_hit_to_dict, system.hits)),
+            "system": result.system,
+            "error": None if result.error is None else str(result.error),
+            "total": result.total,
+            "hits": list(map(_hit_to_dict, result.hits)),
         }
-        for system in results.systems
+        for result in results.systems
     ]
     return json.dumps({"query": results.query, "seconds": round(results.seconds, 4), "systems": systems}) + "\n"
 

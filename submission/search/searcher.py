@@ -1,4 +1,4 @@
-"""Search of a corpus with several systems; indexes stay open, while the data of a query are deleted with it."""
+"""Search a corpus with several systems; indexes stay open, while the scores of old queries are deleted."""
 
 import logging
 import math
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class QueryExecution(Execution):
-    """An execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
+    """Execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
 
     def __init__(self, shared: Execution, queries: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution that shares the collection data of `shared` and caches pair scores in `scratch`."""
@@ -72,19 +72,19 @@ class SearchOptions:
 
 
 class Searcher:
-    """A search engine over one corpus. A context manager; not thread-safe."""
+    """Context manager of a search engine over one corpus; not thread-safe."""
 
     def __init__(
         self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
     ) -> None:
-        """Create a searcher that loads documents on first use and caches indexes in `cache_dir` (None: a temporary one)."""
+        """Create a searcher that loads documents on first use and caches indexes in `cache_dir`, temporary if None."""
         self.corpus, self.checkpoints, self._cache = corpus, checkpoints, CacheDirectory(cache_dir, FALLBACK_DIR)
         self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Self:
-        """Open the cache directory. Raises OutputError if it is not writable, or another process has locked it."""
+        """Open the cache directory; raise OutputError if it is not writable or another process uses it."""
         self._cache.__enter__()
         return self
 
@@ -178,7 +178,7 @@ def _suppress_info() -> Iterator[None]:
 def _compute_term_weights(
     query: str, systems: Sequence[System], execution: QueryExecution
 ) -> tuple[dict[str, float], TermAnalyser]:
-    """Return the query terms' weights, log(1 + N / df) or, if no system is lexical, 1, and the analyser of the terms."""
+    """Return the weights of the query terms, log(1 + N / df) or, if no system is lexical, 1, and their analyser."""
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
             with suppress(CheckpointError):  # reported in the results of its system

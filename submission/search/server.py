@@ -1,4 +1,4 @@
-"""Web server for the search page, on the loopback interface only."""
+"""Serve the search page, on the loopback interface only."""
 
 import logging
 import sys
@@ -37,7 +37,7 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """An HTTP server on the loopback address that processes one query at a time."""
+    """HTTP server on the loopback address that processes one query at a time."""
 
     daemon_threads = True
 
@@ -60,12 +60,12 @@ class SearchServer(ThreadingHTTPServer):
         """URL of the home page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
-    def respond(self, query: str) -> tuple[HTTPStatus, str]:
+    def respond(self, query_string: str) -> tuple[HTTPStatus, str]:
         """Return the status and the page for the query string of a URL."""
         params = self.default_params
         try:
-            params = replace(params, query=page.parse_query_text(query))  # so that the form of an error page contains the query
-            params = page.parse(query, self.default_params)
+            params = replace(params, query=page.parse_query_text(query_string))  # for the form of an error page
+            params = page.parse_params(query_string, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
             options = SearchOptions(params.depth, params.is_explained, highlight=True)
@@ -138,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-    """Serve the page until interrupted. Raises UsageError if the server cannot listen on the port."""
+    """Serve the page until interrupted; raise UsageError if the server cannot listen on the port."""
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.url, flush=True)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)

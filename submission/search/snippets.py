@@ -1,4 +1,4 @@
-"""Extraction of snippets, and highlighting of a document's words."""
+"""Extract snippets and highlight the words of documents."""
 
 import math
 import re
@@ -20,7 +20,7 @@ WEIGHT_LEVELS = 5
 
 
 class Highlight(NamedTuple):
-    """A character span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
+    """Character span with a label: claim, premise, or a weight level (weight-1 to weight-5)."""
 
     start: int
     end: int
@@ -78,14 +78,14 @@ def compile_term_pattern() -> re.Pattern[str]:
 
 
 class Span(NamedTuple):
-    """A character span."""
+    """Character span."""
 
     start: int
     end: int
 
 
 class Snippet(NamedTuple):
-    """A span of a text, and all query-term matches in the text."""
+    """Span of a text, and all query-term matches in the text."""
 
     span: Span
     matches: list[Span]
@@ -105,7 +105,7 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     """
     words = compile_term_pattern().finditer(text)
     matches = [(Span(*word.span()), terms) for word in words if (terms := weights.keys() & analyser.analyse(word[0]))]
-    starts, windows = [span.start for span, _ in matches], list(_windows(text))
+    starts, windows = [span.start for span, _ in matches], list(_iter_windows(text))
 
     def get_matched_terms(window: Span) -> list[set[str]]:
         first, end = bisect_left(starts, window.start), bisect_left(starts, window.end)
@@ -119,7 +119,7 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     return Snippet(max(candidates, key=score, default=Span(0, len(text))), [span for span, _ in matches])
 
 
-def _windows(text: str) -> Iterator[tuple[Span, Span]]:
+def _iter_windows(text: str) -> Iterator[tuple[Span, Span]]:
     """Yield each sentence and the window that starts with it."""
     sentences = [(Span(start, end), words) for start, end, words in iter_sentences(text, MAX_WORDS)]
     end = word_count = 0  # of the window

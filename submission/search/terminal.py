@@ -1,4 +1,4 @@
-"""Rendering of results for a terminal; several systems are shown side by side if it is wide enough."""
+"""Render results for a terminal, those of several systems side by side if it is wide enough."""
 
 import re
 import sys
@@ -55,12 +55,12 @@ def render(results: SearchResults, document_count: int, console: Console) -> Non
 def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     """Render a system's name and its hits."""
     total = "" if results.error else f"  {results.total} results"
-    name = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
+    heading = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:
-        name += [_text(f"failed: {results.error}"), Text()]
+        heading += [_text(f"failed: {results.error}"), Text()]
     elif not results.hits:
-        name += [_text("no results: no argument contains a query term"), Text()]
-    yield Group(*name)
+        heading += [_text("no results: no argument contains a query term"), Text()]
+    yield Group(*heading)
     for hit in results.hits:
         yield _render_hit(hit, console)
 
@@ -71,11 +71,11 @@ def _render_hit(hit: Hit, console: Console) -> Group:
     head = Text.assemble((rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim"))
     contributions = "" if hit.explanation is None else _format_contributions(hit.explanation)
     source = "  ".join(text for text in (hit.metadata.portal, hit.docno) if text)
-    texts = [_text(hit.conclusion, "bold"), _snippet(hit, console), _text(contributions, "cyan"), _text(source, "dim")]
+    texts = [_text(hit.conclusion, "bold"), _render_snippet(hit, console), _text(contributions, "cyan"), _text(source, "dim")]
     return Group(head, *(Padding(text, (0, 0, 0, INDENT)) for text in texts if text), Text())
 
 
-def _snippet(hit: Hit, console: Console) -> Text:
+def _render_snippet(hit: Hit, console: Console) -> Text:
     premise, (start, end) = hit.premise, hit.snippet.span
     text = Text("… " if premise[:start].strip() else "")
     for match in hit.snippet.visible_matches:

@@ -16,7 +16,7 @@ from submission.errors import OutputError
 
 TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `temporary_path`
 FILE_TYPES = {
-    "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
+    "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
 
@@ -74,7 +74,7 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove the temporary files of killed processes; only those with the final names `names` unless it is None."""
+    """Remove the temporary files of killed processes: those of the files `names`, or all if it is None."""
     for name, paths in find_stale_files(directory).items():
         if names is None or name in names:
             for path in paths:

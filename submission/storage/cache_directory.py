@@ -1,4 +1,4 @@
-"""Cache directory: rankings, scores, indexes and documents, each in a directory named after the hash of its cache key."""
+"""Cache rankings, scores, indexes and documents, each in a directory named after the hash of its cache key."""
 
 import hashlib
 import logging
@@ -26,7 +26,7 @@ class CacheDirectory:
 
     Args:
         directory: Cache directory; None: a temporary directory, removed on exit.
-        fallback_dir: Parent of the temporary directory if the system has no place for one.
+        fallback_dir: Parent of the temporary directory if the system provides none.
     """
 
     def __init__(self, directory: Path | None, fallback_dir: Path) -> None:
@@ -70,7 +70,7 @@ def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
     except OSError:  # e.g. a container with a read-only root
-        log.info("no temporary directory on this system, using %s", fallback_dir)
+        log.info("Using %s: this system provides no temporary directory", fallback_dir)
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True)
     except OSError as error:

@@ -36,7 +36,7 @@ class Provenance(msgspec.Struct):
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
-    """Write a directory with provenance.json atomically."""
+    """Write a checkpoint directory with provenance.json atomically."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 
@@ -71,7 +71,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
     """Raise CheckpointError if `hashes` lacks one of `files`."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
-        raise _damaged(directory / PROVENANCE, f"no hash of {', '.join(unlisted)}")
+        raise _damaged(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
 
 
 def read_provenance(directory: Path) -> Provenance:
@@ -84,7 +84,7 @@ def read_provenance(directory: Path) -> Provenance:
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
-    """Read config.json as the given type; its entry `version` is required."""
+    """Read config.json as `config_type`; its entry `version` is required."""
     verify_files(directory, (CONFIG,))
     version: object = "unknown"
     try:

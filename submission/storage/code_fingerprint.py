@@ -26,7 +26,7 @@ EXCLUDED_MODULES = {  # modules that only report: neither they nor modules that 
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
-INDIFFERENT = EXCLUDED_MODULES | {  # modules without effect on any artifact: excluded from all artifact fingerprints
+INDIFFERENT_MODULES = EXCLUDED_MODULES | {  # modules without effect on any artifact: excluded from all artifact fingerprints
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
     "submission.paths",  # the contents of the files at these paths are hashed
@@ -54,7 +54,7 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
 
     Args:
         modules: Dotted names of the modules that compute the artifact.
-        shallow: Dotted names of modules to hash without their imports: callers that choose the arguments of the computation.
+        shallow: Dotted names of modules to hash without their imports, such as callers that choose the arguments.
     """
     files = dependency_files(*modules, shallow=shallow)
     return _hash({*files, *map(_require_module_file, shallow)}, files)
@@ -68,13 +68,13 @@ def program_fingerprint() -> str:
 
 
 def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
-    """Return the sorted files of modules and of all project modules they import, except `shallow` and INDIFFERENT modules."""
-    return _closure(modules, {*INDIFFERENT, *shallow}, imported_names)
+    """Return the sorted files of modules and of the project modules they import, except `shallow` and INDIFFERENT_MODULES."""
+    return _collect_files(modules, {*INDIFFERENT_MODULES, *shallow}, imported_names)
 
 
 def program_files() -> list[Path]:
     """Return the sorted files of `rank`, of all modules it imports and of all networks, except EXCLUDED_MODULES."""
-    return _closure([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
+    return _collect_files([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
 
 
 def library_versions(files: Collection[Path]) -> dict[str, str]:
@@ -114,7 +114,9 @@ def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
     return combine_hashes(hashes)
 
 
-def _closure(modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]) -> list[Path]:
+def _collect_files(
+    modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]
+) -> list[Path]:
     pending, files = [_require_module_file(module) for module in modules], set()
     excluded = {module_file(module) for module in excluded_modules}
     while pending:
@@ -169,27 +171,27 @@ def parse_source(source: bytes) -> ParsedModule:
     """Hash the syntax of a source, excluding code that only reports, and collect its imports."""
     syntax: list[str] = []
     imports: set[str] = set()
-    with gc_paused():  # collecting a million nodes takes as long as parsing them
-        _write(ast.parse(source), syntax, imports)
+    with gc_paused():  # garbage-collecting a million nodes takes as long as parsing them
+        _write_syntax(ast.parse(source), syntax, imports)
     return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
 
 
-def _write(value: Any, syntax: list[str], imports: set[str]) -> None:
+def _write_syntax(value: Any, syntax: list[str], imports: set[str]) -> None:
     """Append a plain value, or the type and fields of a node (depth first), to `syntax`."""
     if isinstance(value, list):
         syntax.append("[")
         for item in value:
-            _write(item, syntax, imports)
+            _write_syntax(item, syntax, imports)
         syntax.append("]")
     elif not isinstance(value, ast.AST):
         syntax.append(repr(value))
     elif not isinstance(value, ast.expr_context) and not _only_reports(value, imports):
         syntax.append(type(value).__name__)
-        for field in _fields(value):
-            _write(field, syntax, imports)
+        for field in _iter_fields(value):
+            _write_syntax(field, syntax, imports)
 
 
-def _fields(node: ast.AST) -> Iterator[Any]:
+def _iter_fields(node: ast.AST) -> Iterator[Any]:
     """Return the fields of a node, without message and help texts."""
     match node:
         case ast.Raise(ast.Call(function), cause):
@@ -197,7 +199,7 @@ def _fields(node: ast.AST) -> Iterator[Any]:
         case ast.Assert(test):
             return iter((test,))
         case ast.Call(function, arguments, keywords):
-            name, receiver = _names(function)
+            name, receiver = _get_call_names(function)
             if name in PARSER_CALLS:
                 keywords = [keyword for keyword in keywords if keyword.arg not in HELP_KEYWORDS]
             if name.endswith(ERROR_SUFFIXES) or name in PROGRESS_CALLS or (name == "append" and receiver in MESSAGE_LISTS):
@@ -215,7 +217,7 @@ def _only_reports(node: ast.AST, imports: set[str]) -> bool:
             return all(alias.name in LOGGERS for alias in names)
         case ast.ImportFrom(str(module), names):
             imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
-            return module in INDIFFERENT and module != "submission"
+            return module in INDIFFERENT_MODULES and module != "submission"
         case ast.Expr(value):
             return _is_text(value) or _is_log(value)
         case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):
@@ -229,12 +231,12 @@ def _is_log(node: ast.expr) -> bool:
     """Return whether an expression only logs or prints, without side effects on later statements."""
     if not isinstance(node, ast.Call):
         return False
-    name, receiver = _names(node.func)
+    name, receiver = _get_call_names(node.func)
     is_log_call = receiver in LOGGERS or (name == "print" and not receiver)
     return is_log_call and not any(isinstance(child, SIDE_EFFECTS) for child in ast.walk(node))
 
 
-def _names(function: ast.expr) -> tuple[str, str]:
+def _get_call_names(function: ast.expr) -> tuple[str, str]:
     """Return the name of a called function and the name of its receiver; "" if there is none."""
     match function:
         case ast.Name(name):

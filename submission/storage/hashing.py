@@ -22,7 +22,7 @@ def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the SHA-256 of input files by file name, or by key if file names are not unique."""
+    """Return the SHA-256 of input files by file name, or by the keys of `files` if file names are not unique."""
     names = [printable_name(file) for file in files.values()]
     hashes = [hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)]
     return dict(zip(names if len({*names}) == len(names) else files, hashes, strict=True))

@@ -93,13 +93,13 @@ def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[sl
     return slices
 
 
-def normalise_token(word: str) -> str:
+def normalise_token(token: str) -> str:
     """Return a token lower-cased and with digits replaced by 0."""
-    return _DIGIT.sub("0", word.lower())
+    return _DIGIT.sub("0", token.lower())
 
 
-def encode_characters(word: str) -> list[int]:
+def encode_characters(token: str) -> list[int]:
     """Return the character ids of a token, centred and padded to CHARACTERS_PER_TOKEN."""
-    ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in word[:CHARACTERS_PER_TOKEN]]
+    ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in token[:CHARACTERS_PER_TOKEN]]
     left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
     return [PADDING_ID] * left_padding + ids + [PADDING_ID] * (CHARACTERS_PER_TOKEN - len(ids) - left_padding)

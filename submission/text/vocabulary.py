@@ -1,4 +1,4 @@
-"""Vocabularies: terms and their ids."""
+"""Map the terms of a vocabulary to ids."""
 
 from collections.abc import Iterable
 from itertools import repeat

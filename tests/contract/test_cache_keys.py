@@ -15,7 +15,7 @@ import pytest
 
 from submission.data.document_store import DocumentStore
 from submission.storage.artifact_store import ArtifactStore
-from submission.storage.code_fingerprint import INDIFFERENT, code_fingerprint, dependency_files, module_file
+from submission.storage.code_fingerprint import INDIFFERENT_MODULES, code_fingerprint, dependency_files, module_file
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT
@@ -54,7 +54,7 @@ class Keys:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
         self.of_store: dict[Path, set[Path]] = {}
-        self.indifferent = {module_file(module) for module in (*INDIFFERENT, *SERVICES)}
+        self.indifferent = {module_file(module) for module in (*INDIFFERENT_MODULES, *SERVICES)}
         self.unkeyed: dict[str, set[Path]] = {}
         for name in KEYING:
             patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)

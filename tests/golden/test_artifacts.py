@@ -1,6 +1,6 @@
 """Bytes of the artifacts of a small input.
 
-Cache keys leave out the modules in `submission.storage.code_fingerprint.INDIFFERENT`. If these bytes change but no key does,
+Cache keys leave out `submission.storage.code_fingerprint.INDIFFERENT_MODULES`. If these bytes change but no key does,
 one of those modules affects a result after all. Golden scores of networks are in the other files of this directory.
 """
 

@@ -31,7 +31,7 @@ def test_missing_files_are_all_named(directory: Path) -> None:
 
 
 def test_file_without_hash_raises(directory: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"provenance\.json: damaged \(no hash of d\)"):
+    with pytest.raises(CheckpointError, match=r"provenance\.json: damaged \(lists no hash of d\)"):
         verify_files(directory, ("a", "d"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from submission.storage import code_fingerprint as module
 from submission.storage.code_fingerprint import (
     EXCLUDED_MODULES,
-    INDIFFERENT,
+    INDIFFERENT_MODULES,
     clear_caches,
     code_fingerprint,
     dependency_files,
@@ -43,7 +43,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
     monkeypatch.setattr(module, "EXCLUDED_MODULES", {"submission.apart"})
-    monkeypatch.setattr(module, "INDIFFERENT", {"submission.apart", "submission.errors"})
+    monkeypatch.setattr(module, "INDIFFERENT_MODULES", {"submission.apart", "submission.errors"})
     clear_caches()
     yield tmp_path
     clear_caches()
@@ -264,7 +264,7 @@ def test_keys_are_equal_in_all_processes() -> None:
 
 
 def test_excluded_modules_exist() -> None:
-    assert all(module_file(name) for name in {*INDIFFERENT, *module.DATA_PACKAGES, module.PROGRAM})
+    assert all(module_file(name) for name in {*INDIFFERENT_MODULES, *module.DATA_PACKAGES, module.PROGRAM})
 
 
 def test_program_has_all_networks_but_no_search() -> None:
