@@ -91,7 +91,7 @@ def read_config(directory: Path, config_type: type[T]) -> T:
         config = read_json(directory / CONFIG)
         version = config["version"]
         return msgspec.convert(config, config_type)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise version_error(directory, error, version) from None
 
 
