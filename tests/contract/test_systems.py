@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import pickle
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from submission.data.dataset import Dataset
-from submission.engine.base import CPU, LOCAL_ENGINE, Item, LocalEngine, Result
-from submission.models.bert import BERTRanker
-from submission.models.ranker import Ranker
+from submission.engine.base import CPU
+from submission.errors import CheckpointError
 from submission.paths import CHECKPOINT_DIR
 from submission.rankings import COLUMNS, validate_rankings
-from submission.retrieval import dense, latent, term_index
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher, SearchOptions
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.conclusion_bm25 import ConclusionStage
 from submission.systems.enrichment import Enrichment
-from submission.systems.execution import CheckpointStore, Execution, Stage, iter_components
+from submission.systems.execution import CheckpointStore, Execution, iter_components
 from submission.systems.lexical import LexicalStage
-from tests.conftest import copy_with_topics
 
 MakeExecution = Callable[..., Execution]
 
@@ -38,11 +32,10 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def execution(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
-    """Create the reference execution, which ranks each system once."""
-    directory = copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")
-    with CacheDirectory(None, directory) as work:
-        yield Execution(Dataset(directory), CheckpointStore(all_checkpoints_dir), CPU, work)
+def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
+    """Create the reference execution, which ranks with each system once."""
+    with CacheDirectory(None, topics_and_corpus) as cache:
+        yield Execution(Dataset(topics_and_corpus), CheckpointStore(all_checkpoints_dir), CPU, cache)
 
 
 def write_supplied_run(execution: Execution, directory: Path) -> Path:
@@ -64,41 +57,6 @@ def test_rankings_have_the_documented_form(name: str, execution: Execution) -> N
     validate_rankings(lists, execution.topics, execution.documents.find_unknown(lists["docno"]))
     assert set(lists["docno"]) <= set(execution.documents.searchable_docnos)
     assert set(lists["qid"]) == set(execution.topics["qid"])
-
-
-def test_rankings_are_deterministic(name: str, execution: Execution, make_execution: MakeExecution) -> None:
-    again = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory)
-    stage = SYSTEMS[name].stage
-    pd.testing.assert_frame_equal(again.get_ranking(stage), execution.get_ranking(stage), check_exact=True)
-    assert again.compute_cache_key(stage) == execution.compute_cache_key(stage)
-
-
-class RemoteEngine(LocalEngine):
-    """An engine that pickles inputs and results, as for remote processes, and completes the last shard first."""
-
-    def map(
-        self, function: Callable[[Item], Result], parts: Iterable[tuple[int, Item]], device: torch.device
-    ) -> Iterator[tuple[int, Result]]:
-        handed_out = [pickle.dumps((function, index, part)) for index, part in parts]
-        for pickled in handed_out[::-1]:
-            unpickled, index, part = pickle.loads(pickled)
-            yield index, pickle.loads(pickle.dumps(unpickled(part)))
-
-
-def test_system_results_do_not_depend_on_the_engine(
-    name: str, execution: Execution, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for kind, size in ((Ranker, 40), (BERTRanker, 40)):
-        monkeypatch.setattr(kind, "shard_size", size)
-        monkeypatch.setattr(kind, "cpu_batch_size", 16)
-    for module in (dense, latent, term_index):
-        monkeypatch.setattr(module, "SHARD_SIZE", 50)
-    directory, checkpoints, stage = execution.input.directory, execution.checkpoints.directory, SYSTEMS[name].stage
-    local, remote = (
-        make_execution(directory, checkpoints=checkpoints, engine=engine) for engine in (LOCAL_ENGINE, RemoteEngine())
-    )
-    pd.testing.assert_frame_equal(remote.get_ranking(stage), local.get_ranking(stage), check_exact=True)
-    assert remote.compute_cache_key(stage) == local.compute_cache_key(stage)  # either engine resumes what the other began
 
 
 def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> None:
@@ -143,57 +101,25 @@ def test_input_run_is_reranked_completely(
 
 
 def test_explanations_sum_to_scores(name: str, execution: Execution, make_execution: MakeExecution) -> None:
-    stage = SYSTEMS[name].stage
-    for qid, group in execution.get_ranking(stage).groupby("qid"):
-        alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid=qid)
-        explain(stage, alone, group.head(2))
-
-
-def explain(stage: Stage, alone: Execution, rows: pd.DataFrame) -> None:
-    """Explain some documents of a topic in an execution of that topic alone."""
-    for row in rows.itertuples():
+    stage, ranking = SYSTEMS[name].stage, execution.get_ranking(SYSTEMS[name].stage)
+    alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid="2")
+    for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
         explanation = stage.explain(alone, row.qid, row.docno)
+        assert explanation.contributions
         assert explanation.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
         total = sum(part.value for part in explanation.contributions)
-        assert (total if explanation.activation is None else explanation.activation(total)) == pytest.approx(
-            explanation.score, rel=1e-4, abs=1e-4
-        )
-        assert explanation.contributions
+        score = total if explanation.activation is None else explanation.activation(total)
+        assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
 
 
-def test_finished_results_are_reused(
-    name: str,
-    rank_all: Callable[..., int],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    flags = ["--system", name, "--cache-dir", str(tmp_path / "work")]
-    assert rank_all("first", *flags) == 0
-    for function in (
-        "systems.execution.encode_rankings",
-        "inference.pair_scoring.RemoteScorer",
-        "retrieval.latent._build_index",
-        "retrieval.dense._build_vectors",
-        "data.args_me.read_arguments",
-    ):
-        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
-    assert rank_all("second", *flags) == 0
-    run = f"aragorn-{name}.txt"
-    assert (tmp_path / "second" / run).read_bytes() == (tmp_path / "first" / run).read_bytes()
-
-
-def test_missing_checkpoint_is_named(
-    name: str,
-    rank_all: Callable[..., int],
-    checkpoints_copy: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_missing_checkpoint_is_named(name: str, execution: Execution, make_execution: MakeExecution, tmp_path: Path) -> None:
     needed = [part.checkpoint for part in iter_components(SYSTEMS[name].stage) if part.checkpoint]
     if not needed:
         pytest.skip("it needs none")
-    shutil.rmtree(checkpoints_copy / needed[0])
-    assert rank_all("out", "--system", name) == 4
-    assert f"{checkpoints_copy / needed[0]}: checkpoint not found" in capsys.readouterr().err
+    without = make_execution(execution.input.directory, checkpoints=tmp_path)
+    assert SYSTEMS[name].stage.find_missing_checkpoints(without.checkpoints) == [*dict.fromkeys(needed)]
+    with pytest.raises(CheckpointError, match="checkpoint not found"):
+        without.get_ranking(SYSTEMS[name].stage)
 
 
 def test_catalogue_matches_shipped_checkpoints() -> None:

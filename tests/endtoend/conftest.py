@@ -1,23 +1,18 @@
-"""Fixtures of the end-to-end tests: a tiny encoder, judgments, assertions about commands, and a small disk."""
+"""Fixtures of the end-to-end tests: a tiny encoder, judgments, and assertions about failing commands."""
 
 from __future__ import annotations
 
-import itertools
 import json
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
 from submission.systems.execution import Execution
-from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files
+from tests.conftest import TINY_BERT, build_tiny_tokenizer
 from training.__main__ import main
-from training.fitting import training_loop
 
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., list[str]]
@@ -31,15 +26,10 @@ AssertFails = Callable[..., None]
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a tiny untrained BERT encoder and make its directory the only one with pretrained encoders."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", tmp_path / "encoders")
-    return write_encoder(tmp_path / "encoders" / "tiny")
-
-
-def write_encoder(folder: Path, **config_fields: float) -> Path:
-    """Write a tiny untrained BERT encoder and its tokenizer."""
-    tokenizer = build_tiny_tokenizer()
+    folder, tokenizer = tmp_path / "encoders" / "tiny", build_tiny_tokenizer()
     torch.manual_seed(0)
     sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
-    BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
+    BertModel(BertConfig(**sizes)).save_pretrained(folder)
     tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
@@ -71,57 +61,3 @@ def assert_fails(capsys: Capture) -> AssertFails:
         assert message in capsys.readouterr().err
 
     return check
-
-
-@pytest.fixture
-def assert_resumes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that asserts that training writes the same bytes with and without interruptions.
-
-    Training is interrupted before each step in `stops`, counted over all attempts, and then resumed. The function returns the
-    number of log lines at the last interruption.
-    """
-
-    def check(fit: Callable[[], object], work: Path, name: str, *stops: int) -> int:
-        fit()
-        checkpoint, run_dir = work / "checkpoints" / name, work / "fit" / name
-        expected = read_files(work / "checkpoints")
-        assert checkpoint.exists()
-        shutil.rmtree(run_dir)
-        shutil.rmtree(checkpoint)
-        take_step, steps = training_loop.take_step, itertools.count()
-
-        def take_step_or_stop(*arguments: Any) -> float:
-            if next(steps) in stops:
-                raise KeyboardInterrupt
-            return take_step(*arguments)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(training_loop, "take_step", take_step_or_stop)
-            for _ in stops:
-                with pytest.raises(KeyboardInterrupt):
-                    fit()
-        assert (run_dir / "state.pt").exists()
-        log_line_count = len((run_dir / "log.jsonl").read_text().splitlines())
-        fit()
-        assert read_files(work / "checkpoints") == expected
-        return log_line_count
-
-    return check
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that mounts an in-memory file system of a given size in KiB; later calls resize it."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-
-    def resize(kibibytes: int) -> Path:
-        remount = "remount," if disk.is_mount() else ""
-        command = ["mount", "-t", "tmpfs", "-o", f"{remount}size={kibibytes}k", "tmpfs", str(disk)]
-        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("mounting a small file system needs root")
-        return disk
-
-    yield resize
-    if disk.is_mount():
-        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on the disk may still be memory-mapped

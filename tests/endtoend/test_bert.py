@@ -64,41 +64,28 @@ def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: s
 
 
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm", "sbert"])
-def test_fit_and_rank_in_both_precisions_with_separate_caches(
-    ranker: str, fit: Callable[..., Path], make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_precisions_differ_slightly_and_are_cached_separately(
+    ranker: str, all_checkpoints_dir: Path, make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # other CPUs compute the same, but slowly
-    source, checkpoint = make_input(), fit(ranker)
-    names = {file.name for file in checkpoint.iterdir()}
-    assert {"config.json", "model.safetensors", "tokenizer.json", "probe.json", "provenance.json"} <= names
-    flags = ["-i", str(source), "--checkpoints", str(checkpoint.parent), "--system", ranker, "--device", "cpu"]
+    flags = ["-i", str(make_input()), "--checkpoints", str(all_checkpoints_dir), "--system", ranker, "--device", "cpu"]
 
-    def scores(output: str, *extra: str) -> dict[tuple[str, str], float]:
+    def rank(output: str, *extra: str) -> dict[tuple[str, str], float]:
         assert submission(["rank", *flags, "-o", str(tmp_path / output), *extra]) == 0
         return {(row.qid, row.docno): row.score for row in read_run(tmp_path / output / "run.txt").itertuples()}
 
-    work = ("--cache-dir", str(tmp_path / "cache"))
-    full, half = scores("full", *work), scores("half", *work, "--precision", "bfloat16")
+    cache, half_precision = ("--cache-dir", str(tmp_path / "cache")), ("--precision", "bfloat16")
+    full, half = rank("full", *cache), rank("half", *cache, *half_precision)
     everything = [(qid, f"a{premise}") for qid in "12" for premise in range(1, 6)]  # of so few conclusions, SBERT retrieves all
     assert sorted(full) == (everything if ranker == "sbert" else [("1", "a1"), ("1", "a2"), ("2", "a3")])
     assert full.keys() == half.keys()
     assert 0 < max(abs(full[pair] - half[pair]) for pair in full) < 0.02 * max(1, *map(abs, full.values()))
-    assert half == scores("half uncached", "--precision", "bfloat16")
-    assert submission(["rank", *flags, "-o", str(tmp_path / "full"), "--precision", "bfloat16"]) == OutputError.exit_code
-
-
-def test_half_precision_training_saves_float32(fit: Callable[..., Path]) -> None:
-    load_checkpoint(fit("vanilla_bert", encoder_keys="bfloat16 = true"))
-
-
-def test_bert_training_resumes_with_the_same_random_stream(
-    fit: Callable[..., Path], work_dir: Path, assert_resumes: Callable[..., int]
-) -> None:
-    assert_resumes(lambda: fit("vanilla_bert", steps=20), work_dir, "vanilla_bert", 17)
+    assert half == rank("half uncached", *half_precision)
+    assert submission(["rank", *flags, "-o", str(tmp_path / "full"), *half_precision]) == OutputError.exit_code
 
 
 def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[..., Path], encoder: Path) -> None:
-    checkpoint = fit("vanilla_bert", frozen=1)
+    checkpoint = fit("vanilla_bert", frozen=1, encoder_keys="bfloat16 = true")
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
@@ -115,11 +102,11 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[.
         load_checkpoint(checkpoint)
 
 
-def test_frozen_layers_have_no_dropout() -> None:
-    encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL}, frozen=1)).train().encoder.bert
-    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [False, False, True, True]
-    encoder = VanillaBERT(VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL})).train().encoder.bert
-    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == [True] * 4
+@pytest.mark.parametrize(("frozen", "expected"), [(1, [False, False, True, True]), (-1, [True] * 4)])
+def test_frozen_layers_have_no_dropout(frozen: int, expected: list[bool]) -> None:
+    config = VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL}, frozen=frozen)
+    encoder = VanillaBERT(config).train().encoder.bert
+    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == expected
 
 
 def test_frozen_encoder_needs_no_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:

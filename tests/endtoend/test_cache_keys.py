@@ -15,6 +15,7 @@ from submission.storage import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, copy_with_topics
 
+pytestmark = pytest.mark.slow
 EDIT = "", "ADDED = 1\n"  # old text and its replacement; without old text: appended
 RankResult = tuple[set[str], dict[str, str]]  # computed artifacts, and cache keys of the runs
 # Groups of systems.
@@ -85,51 +86,42 @@ def rank_with_edits(cached_run: CachedRun, first_result: RankResult, *edits: tup
     return computed, {name.removeprefix("aragorn-").removesuffix(".txt") for name in runs}
 
 
-def pair_artifacts(*names: str) -> set[str]:
-    """Return the artifacts of networks that re-rank pairs."""
-    return {f"{prefix}-{name}" for name in names for prefix in ("scores", "ranking-rerank")}
+def reranker(name: str) -> set[str]:
+    """Return the artifacts of a network that re-ranks pairs."""
+    return {f"scores-{name}", f"ranking-rerank-{name}"}
 
 
-def lexical_artifacts(*names: str) -> set[str]:
+def lexical(*names: str) -> set[str]:
     """Return the artifacts of lexical systems."""
     return {f"ranking-lexical-{name}" for name in names}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("module", "artifacts", "runs"),
-    [
-        ("models/rankers/gru", {*pair_artifacts("gru", "gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}),
-        ("models/rankers/vanilla_bert", {*pair_artifacts("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
-        ("models/rankers/tfr_bert", {"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
-        ("models/rankers/snrm", SNRM, {"snrm", "ensemble"}),
-        ("retrieval/latent", SNRM, {"snrm", "ensemble"}),
-        ("models/rankers/sbert", SBERT, {"sbert", "fusion"}),
-        ("retrieval/dense", SBERT, {"sbert", "fusion"}),
-        ("models/enrichers/deepct", {"enriched-deepct", "terms-deepct", *lexical_artifacts(*DEEPCT)}, {*DEEPCT}),
-        (
-            "models/enrichers/targer",
-            {"enriched-targer_essays", "terms-targer_essays", *lexical_artifacts("targer_dirichlet")},
-            {"targer_dirichlet"},
-        ),
-        ("fusion/linear", FUSION, {"fusion"}),
-        ("fusion/regression", ENSEMBLE, {"ensemble"}),
-        ("fusion/quality", QUALITY, {"tfr_bert"}),
-        ("systems/cluster_score", FUSION, {"fusion"}),
-        (
-            "retrieval/term_weighting",
-            {*lexical_artifacts(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
-            {*LEXICAL[:4], *DEEPCT, "targer_dirichlet", "tfr_bert", "fusion"},
-        ),
-    ],
-)
-def test_edits_recompute_dependent_artifacts_and_runs(
-    cached_run: CachedRun, first_result: RankResult, module: str, artifacts: set[str], runs: set[str]
-) -> None:
-    assert rank_with_edits(cached_run, first_result, (module, *EDIT)) == (artifacts, runs)
+CASES: dict[str, tuple[set[str], set[str]]] = {  # edited module → artifacts and systems that are computed again
+    "models/rankers/gru": (
+        {*reranker("gru"), *reranker("gru_interaction"), *ENSEMBLE}, {"gru", "gru_interaction", "ensemble"}
+    ),
+    "models/rankers/vanilla_bert": ({*reranker("vanilla_bert"), *ENSEMBLE}, {"vanilla_bert", "ensemble"}),
+    "models/rankers/tfr_bert": ({"scores-tfr_bert", *QUALITY}, {"tfr_bert"}),
+    "models/rankers/snrm": (SNRM, {"snrm", "ensemble"}), "retrieval/latent": (SNRM, {"snrm", "ensemble"}),
+    "models/rankers/sbert": (SBERT, {"sbert", "fusion"}), "retrieval/dense": (SBERT, {"sbert", "fusion"}),
+    "models/enrichers/deepct": ({"enriched-deepct", "terms-deepct", *lexical(*DEEPCT)}, {*DEEPCT}),
+    "models/enrichers/targer": (
+        {"enriched-targer_essays", "terms-targer_essays", *lexical("targer_dirichlet")}, {"targer_dirichlet"}
+    ),
+    "fusion/linear": (FUSION, {"fusion"}), "fusion/regression": (ENSEMBLE, {"ensemble"}),
+    "fusion/quality": (QUALITY, {"tfr_bert"}), "systems/cluster_score": (FUSION, {"fusion"}),
+    "retrieval/term_weighting": (
+        {*lexical(*LEXICAL, *DEEPCT, "targer_dirichlet"), *QUALITY, *FUSION},
+        {*LEXICAL[:4], *DEEPCT, "targer_dirichlet", "tfr_bert", "fusion"},
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("module", CASES)
+def test_edits_recompute_dependent_results(cached_run: CachedRun, first_result: RankResult, module: str) -> None:
+    assert rank_with_edits(cached_run, first_result, (module, *EDIT)) == CASES[module]
+
+
 def test_edits_of_messages_recompute_nothing(cached_run: CachedRun, first_result: RankResult) -> None:
     modules = (
         "__main__", "check", "cli", "explain", "rank", "errors", "progress", "storage/locks", "engine/ray_engine",
@@ -144,12 +136,10 @@ def test_edits_of_messages_recompute_nothing(cached_run: CachedRun, first_result
     assert rank_with_edits(cached_run, first_result, *((module, *EDIT) for module in modules), *edits) == (set(), set())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("module", ["data/document_store", "data/args_me"])
 def test_edits_of_corpus_readers_recompute_everything(cached_run: CachedRun, first_result: RankResult, module: str) -> None:
     assert rank_with_edits(cached_run, first_result, (module, *EDIT)) == (first_result[0], set(SYSTEMS))
 
 
-@pytest.mark.slow
 def test_edits_of_the_run_writer_recompute_only_runs(cached_run: CachedRun, first_result: RankResult) -> None:
     assert rank_with_edits(cached_run, first_result, ("output/runs", *EDIT)) == (set(), set(SYSTEMS))

@@ -14,7 +14,7 @@ from submission.__main__ import main
 from submission.data.runs import read_run
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.rankings import rank_by_score, truncate_rankings
-from submission.systems.catalogue import CONCLUSION_BM25, FUSION_CANDIDATES, SYSTEMS, System
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
@@ -62,20 +62,17 @@ def custom_systems(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> N
     save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"training_data": {"input": {}}})
 
 
-CUSTOM_SYSTEMS = ["longest", "snrm_knrm", "both"]
+@pytest.fixture
+def runs(custom_systems: None, rank_all: RankAll, tmp_path: Path) -> dict[str, pd.Series]:
+    """Rank with the custom systems, and return scores by qid and docno."""
+    names = ("longest", "snrm_knrm", "both", "snrm", "knrm")
+    assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
+    files = {name: tmp_path / "out" / f"aragorn-{name}.txt" for name in names}
+    return {name: read_run(file).set_index(["qid", "docno"])["score"] for name, file in files.items()}
 
 
-@pytest.mark.usefixtures("custom_systems")
-def test_custom_systems_in_all_commands(
-    rank_all: RankAll, tmp_path: Path, corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
-) -> None:
-    flags = ["--depth", "1000", "--cache-dir", str(tmp_path / "work")]
-    assert rank_all("out", *flags) == 0
-    runs = {name: read_run(tmp_path / "out" / f"aragorn-{name}.txt").set_index(["qid", "docno"])["score"] for name in SYSTEMS}
-    assert len(runs) == len(SYSTEMS)
-    assert not runs["longest"].index.equals(runs["bm25"].index)
-    assert not runs["snrm_knrm"].index.sort_values().equals(runs["knrm"].index.sort_values())
-    assert runs["snrm_knrm"].index.sort_values().equals(runs["snrm"].index.sort_values())  # the same documents in another order
+def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp_path: Path) -> None:
+    assert set(runs["snrm_knrm"].index) == set(runs["snrm"].index) != set(runs["knrm"].index)
     shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
     assert len(shared) > 10
     np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # scored by the same network
@@ -88,29 +85,32 @@ def test_custom_systems_in_all_commands(
         assert score == pytest.approx(expected, abs=1e-5)
     metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
     methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
-    assert methods["longest"]["description"] == "Rank by premise length."
-    assert "checkpoints" not in methods["longest"]
-    assert methods["snrm_knrm"]["reranks"] == "snrm"
-    assert list(methods["snrm_knrm"]["checkpoints"]) == ["snrm", "knrm"]
+    assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank by premise length.", False)
+    assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
     assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
-    assert rank_all("again", *flags, *(flag for name in CUSTOM_SYSTEMS for flag in ("--system", name))) == 0
-    for name in CUSTOM_SYSTEMS:
-        run = f"aragorn-{name}.txt"
-        assert (tmp_path / "again" / run).read_bytes() == (tmp_path / "out" / run).read_bytes()
+
+
+def test_custom_systems_are_explained_listed_and_checked(
+    runs: dict[str, pd.Series], corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
+) -> None:
+    def call(command: str, *flags: str) -> tuple[int, list[str]]:
+        """Run a command; return its exit code and output."""
+        source = [] if command == "systems" else ["-i", str(corpus_with_topics)]
+        code = main([command, *source, "--checkpoints", str(checkpoints_copy), *flags])
+        return code, capsys.readouterr().out.splitlines()
+
+    for name in ("longest", "snrm_knrm", "both"):
         (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
-        explain_flags = ["--system", name, "--qid", qid, "--docno", docno]
-        assert main(["explain", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy), *explain_flags]) == 0
-        [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("score ")]
+        [line] = [line for line in call("explain", "--system", name, "--qid", qid, "--docno", docno)[1] if line[:6] == "score "]
         assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
-    assert main(["systems", "--checkpoints", str(checkpoints_copy)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.split() == ["longest", "ready", "Rank", "by", "premise", "length."] for line in lines)
-    assert any(line.strip() == "score = 0.125 +0.750 minmax(longest) +0.500 minmax(snrm_knrm)" for line in lines)
-    assert main(["check", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy)]) == 0
-    assert "OK     checkpoint both" in capsys.readouterr().out
+    lines = [line.split() for line in call("systems")[1]]
+    assert ["longest", "ready", "Rank", "by", "premise", "length."] in lines
+    assert ["score", "=", "0.125", "+0.750", "minmax(longest)", "+0.500", "minmax(snrm_knrm)"] in lines
+    code, lines = call("check")
+    assert (code, any(line.startswith("OK     checkpoint both") for line in lines)) == (0, True)
     (checkpoints_copy / "both" / "config.json").write_text("{}")
-    assert main(["check", "-i", str(corpus_with_topics), "--checkpoints", str(checkpoints_copy)]) == 4
-    assert "ERROR  checkpoint both: " in capsys.readouterr().out
+    code, lines = call("check")
+    assert (code, any(line.startswith("ERROR  checkpoint both: ") for line in lines)) == (4, True)
 
 
 def test_equal_stages_are_computed_once_and_failures_are_cached(
@@ -136,11 +136,6 @@ def test_equal_stages_are_computed_once_and_failures_are_cached(
         with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
             execution.get_ranking(CountingStage("faulty"))
     assert calls == ["a", "b", "faulty"]
-
-
-def test_invalid_system_names_fail() -> None:
-    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
-        System("my-system", CONCLUSION_BM25, "x")
 
 
 def test_networks_rerank_the_run_of_another_system(

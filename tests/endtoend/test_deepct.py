@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from submission.__main__ import main as submission
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
-from submission.retrieval.lexical import Dirichlet
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
-from tests.conftest import make_argument, read_files, write_lexical
-from tests.endtoend.conftest import AssertFails, Capture, MakeExecution, RankAll
+from tests.conftest import make_argument, read_files
+from tests.endtoend.conftest import AssertFails, Capture, MakeExecution
 from training.__main__ import main
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
@@ -45,7 +42,6 @@ learning_rate = 0.01
 batch_size = 16
 micro_batch_size = 8
 """
-Run = Callable[..., int]
 
 
 @pytest.fixture
@@ -59,24 +55,6 @@ def discussions(corpus: Path, tmp_path: Path) -> Path:
     directory.mkdir()
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
     return directory
-
-
-@pytest.fixture
-def work_dir(discussions: Path, tmp_path: Path) -> Path:
-    assert main(["prepare", "passages", "-i", str(discussions), "--work-dir", str(tmp_path / "work")]) == 0
-    return tmp_path / "work"
-
-
-@pytest.fixture
-def fit(work_dir: Path, encoder: Path, tmp_path: Path) -> Callable[..., Path]:
-    """Train with a changed recipe and return the checkpoint."""
-
-    def run(old: str = "", new: str = "", name: str = "mine") -> Path:
-        (tmp_path / f"{name}.toml").write_text(RECIPE.replace(old, new))
-        assert main(["fit", str(tmp_path / f"{name}.toml"), "--work-dir", str(work_dir), "--device", "cpu"]) == 0
-        return work_dir / "checkpoints" / name
-
-    return run
 
 
 def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
@@ -117,48 +95,48 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     assert read_files(tmp_path / "again") == read_files(tmp_path / "work")
 
 
-def test_fit_learns_term_weights(fit: Callable[..., Path]) -> None:
-    checkpoint = fit()
+def test_fit_learns_term_weights(discussions: Path, encoder: Path, tmp_path: Path) -> None:
+    work, recipe = ["--work-dir", str(tmp_path / "work")], tmp_path / "mine.toml"
+    assert main(["prepare", "passages", "-i", str(discussions), *work]) == 0
+    recipe.write_text(RECIPE)
+    assert main(["fit", str(recipe), *work, "--device", "cpu"]) == 0
+    checkpoint = tmp_path / "work" / "checkpoints" / "mine"
     metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
     assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # the same words are important in all passages
     assert metrics["best constant"]["R²"] <= 0
     assert metrics["validation"]["MAP"] > 90
     assert (metrics["passages"], len(metrics["log"])) == (pytest.approx(24, abs=24), 6)
-    assert provenance["training_data"]["qrels"] == {}
     assert (provenance["recipe"]["enricher"], "ranker" in provenance["recipe"]) == ("deepct", False)
-    card = (checkpoint / "README.md").read_text()
-    assert "The enricher `deepct`, trained with `python -m training fit mine`." in card
-    assert "if it shares a stem with its topic or conclusion" in card
-    assert (checkpoint.parent.parent / "fit" / "mine" / "curve.png").stat().st_size > 1000
+    assert "if it shares a stem with its topic or conclusion" in (checkpoint / "README.md").read_text()
     enricher = load_enricher(checkpoint)
     [passage] = enricher.tokeniser.split("fillera topicab fillerb")
     first, second, third = enricher.network.annotate([passage])[0]
     assert second.weight > max(first.weight, third.weight) + 0.3
 
 
-def test_fit_on_a_sample_resumes_and_is_reproduced(
-    fit: Callable[..., Path], work_dir: Path, assert_resumes: Callable[..., int], discussions: Path, tmp_path: Path, capsys: Any
-) -> None:
-    sample = ("[training]\nepochs = 3", "max_passages = 40\n[training]\nepochs = 1")
-    assert assert_resumes(lambda: fit(*sample), work_dir, "mine", 2) == 1
-    checkpoint = work_dir / "checkpoints" / "mine"
-    metrics = json.loads((checkpoint / "metrics.json").read_text())
-    assert metrics["log"][-1]["step"] == 3  # one epoch of 40 passages
-    flags = ["-i", str(discussions), "--work-dir", str(tmp_path / "again"), "--checkpoints", str(checkpoint.parent)]
+@pytest.mark.slow
+def test_training_is_reproduced(discussions: Path, encoder: Path, tmp_path: Path, capsys: Capture) -> None:
+    work, recipe = ["--work-dir", str(tmp_path / "work")], tmp_path / "mine.toml"
+    assert main(["prepare", "passages", "-i", str(discussions), *work]) == 0
+    recipe.write_text(RECIPE.replace("[training]\nepochs = 3", "max_passages = 40\n[training]\nepochs = 1"))
+    assert main(["fit", str(recipe), *work, "--device", "cpu"]) == 0
     capsys.readouterr()
-    assert main(["reproduce", str(tmp_path / "mine.toml"), *flags, "--device", "cpu"]) == 0
+    flags = ["-i", str(discussions), "--work-dir", str(tmp_path / "again")]
+    stored = ["--checkpoints", str(tmp_path / "work" / "checkpoints")]
+    assert main(["reproduce", str(recipe), *flags, *stored, "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "weights: identical" in out
     assert [line.split()[-1] for line in out.splitlines()[1:4]] == ["OK"] * 3
 
 
-def test_fit_requires_the_document_set(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    command = ["fit", tmp_path / "mine.toml", "--work-dir", work_dir, "--device", "cpu"]
-    for documents in ("unjudged", "unpooled"):
-        (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
-        assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', *command)
-    shutil.rmtree(work_dir / "passages")
-    assert_fails(3, "no passages; run `python -m training prepare passages", *command)
+@pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
+def test_document_sets_need_qrels(
+    documents: str, discussions: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails
+) -> None:
+    work, recipe = ["--work-dir", str(tmp_path / "work")], tmp_path / "mine.toml"
+    assert main(["prepare", "passages", "-i", str(discussions), *work]) == 0
+    recipe.write_text(RECIPE.replace('"all"', f'"{documents}"'))
+    assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', "fit", recipe, *work)
 
 
 def test_recipes_differ_in_documents_and_reference_only() -> None:
@@ -202,24 +180,13 @@ def test_arguments_without_weights_are_never_retrieved(
 
 
 def test_explain_lists_weights_by_passage(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution
 ) -> None:
-    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--cache-dir", str(tmp_path / "work")]
-    flags = ["--device", "cpu", "--system", "deepct_dirichlet", "--qid", "1", "--docno", "a0-0"]
-    assert submission(["explain", *paths, *flags]) == 0
-    out = capsys.readouterr().out
-    assert "weight of each word in passage 1\n" in out
-    assert "weight of each word in passage 2\n" in out
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+    breakdowns = SYSTEMS["deepct_dirichlet"].stage.explain(execution, "1", "a0-0").breakdowns
     premise = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
     enricher = load_enricher(all_checkpoints_dir / "deepct")
     for passage, words in ((1, premise[:12]), (2, premise[12:])):
-        lines = out.split(f"passage {passage}\n")[1].strip().split("\n\n")[0].splitlines()
+        rows = breakdowns[f"weight of each word in passage {passage}"]
         [annotations] = enricher.network.annotate(enricher.tokeniser.split(" ".join(words)))
-        position, largest = max(enumerate(annotations, 1), key=lambda pair: abs(pair[1].weight))
-        assert lines[0].split() == [f"{largest.weight:+.6f}", largest.surface, "position", str(position)]
-
-
-def test_rank_rejects_parameters_of_another_enrichment(rank_all: RankAll, checkpoints_copy: Path, capsys: Any) -> None:
-    write_lexical(checkpoints_copy, "deepct_dirichlet", Dirichlet())
-    assert rank_all("out", "--system", "deepct_dirichlet") == 4
-    assert "tuned for the original texts; expected the terms of deepct" in capsys.readouterr().err
+        assert [(row.label, row.value) for row in rows] == [(word.surface, pytest.approx(word.weight)) for word in annotations]

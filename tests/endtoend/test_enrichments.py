@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import logging
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.data.runs import read_run
-from submission.inference import enrichment as enrichment_module
 from submission.inference.enricher_checkpoint import load_enricher
-from submission.inference.enrichment import WordFrequencies
 from submission.retrieval.lexical import LexicalParameters
 from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
-from tests.conftest import read_files, write_deepct, write_targer
-from tests.endtoend.conftest import AssertFails, Log, RankAll
+from tests.conftest import write_deepct, write_targer
+from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
 from training.evaluation.significance import holm_correction
 from training.studies import enrichments
@@ -71,64 +66,32 @@ def compare(
     return ["study", "enrichments", "one", "two", *qrels, *models, *paths, *flags]
 
 
-@pytest.mark.parametrize("name", ["deepct", "targer"])
-def test_interrupted_enrichment_resumes_to_the_same_bytes(
-    name: str, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Log
-) -> None:
-    def rank(output: str) -> int:
-        return rank_all(output, "--cache-dir", str(tmp_path / f"{output}-work"), "--system", f"{name}_dirichlet")
-
-    monkeypatch.setattr(enrichment_module, "SHARD_SIZE", 64)
-    with caplog.at_level(logging.INFO):
-        assert rank("complete") == 0
-    assert f"{name}: 575 documents to enrich, about" in caplog.text
-    enrich_texts, batch_sizes = enrichment_module.enrich_texts, []
-
-    def interrupt(texts: Sequence[str], *args: Any) -> list[WordFrequencies]:
-        if len(texts) > enrichment_module.MIN_SAMPLE_SIZE:
-            batch_sizes.append(len(texts))
-            if len(batch_sizes) in (3, 5, 8):
-                raise KeyboardInterrupt
-        return enrich_texts(texts, *args)
-
-    monkeypatch.setattr(enrichment_module, "enrich_texts", interrupt)
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            rank("interrupted")
-    assert rank("interrupted") == 0
-    assert len(batch_sizes) == 3 + 9
-    assert (tmp_path / "interrupted" / "run.txt").read_bytes() == (tmp_path / "complete" / "run.txt").read_bytes()
-    assert read_files(tmp_path / "interrupted-work") == read_files(tmp_path / "complete-work")
-    assert len(read_run(tmp_path / "complete" / "run.txt")) > 20
-
-
 def test_tune_on_enriched_documents(
     corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
     paths = ["-i", str(corpus_with_topics), "--work-dir", str(tmp_path / "tuning"), "--checkpoints", str(checkpoints)]
-    tables = {}
 
-    def tune(name: str, enrichment: str) -> list[str]:
-        """Return the command that tunes on the documents of an enrichment."""
+    def build_command(name: str, enrichment: str) -> list[str]:
         (tmp_path / f"{name}.toml").write_text(f"{enrichment}\n{GRID}")
         return ["tune", str(tmp_path / f"{name}.toml"), *qrels, *paths, "--device", "cpu", "-o", str(tmp_path / name)]
 
-    for name in ("plain", "one", "two"):
-        assert main(tune(name, "" if name == "plain" else f'enrichment = "{name}"')) == 0
-        tables[name] = (tmp_path / name / "grid.csv").read_text()
-        enrichment = read_config(tmp_path / name, LexicalParameters).enrichment
-        provenance = read_json(tmp_path / name / PROVENANCE)
-        assert enrichment == (None if name == "plain" else name)
-        if enrichment:
-            assert provenance["enrichment"] == {name: load_enricher(checkpoints / name).fingerprint}
-            assert f"; terms of {name}." in (tmp_path / name / "README.md").read_text()
-    assert len(set(tables.values())) == 3
+    def tune(name: str, enrichment: str) -> str:
+        """Tune, and return the table of the grid."""
+        assert main(build_command(name, enrichment)) == 0
+        return (tmp_path / name / "grid.csv").read_text()
+
+    tables = {tune("plain", ""), tune("one", 'enrichment = "one"'), tune("two", 'enrichment = "two"')}
+    assert len(tables) == 3
+    assert read_config(tmp_path / "plain", LexicalParameters).enrichment is None
+    assert read_config(tmp_path / "one", LexicalParameters).enrichment == "one"
+    fingerprint = load_enricher(checkpoints / "one").fingerprint
+    assert read_json(tmp_path / "one" / PROVENANCE)["enrichment"] == {"one": fingerprint}
+    assert "; terms of one." in (tmp_path / "one" / "README.md").read_text()
     write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
-    assert main(tune("one", 'enrichment = "one"')) == 0
-    assert (tmp_path / "one" / "grid.csv").read_text() not in tables.values()
-    assert_fails(4, "checkpoint not found; available: one, two", *tune("three", 'enrichment = "three"'))
-    assert_fails(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *tune("four", "enrichment = 4"))
+    assert tune("one", 'enrichment = "one"') not in tables
+    assert_fails(4, "checkpoint not found; available: one, two", *build_command("three", 'enrichment = "three"'))
+    assert_fails(2, "four.toml: not a valid grid (Expected `str | null`, got `int`", *build_command("four", "enrichment = 4"))
 
 
 def test_deepct_grids_match_the_plain_grids() -> None:
@@ -154,44 +117,42 @@ def test_study_tabulates_cross_validated_means(
 
     monkeypatch.setattr(grid_search, "evaluate_grid", record)
     assert main(compare) == 0
-    both_fields = "conclusion premise"
-    assert indexes["none-mine"] == {(both_fields, "porter", None)}
-    assert indexes["none (premise)-mine"] == {("premise", "porter", None)}
-    assert indexes["one-mine"] == {("premise", "porter", "one")}
-    assert indexes["two-mine"] == {(both_fields, "porter", "two")}
+    for name, fields, enrichment in (
+        ("none-mine", "conclusion premise", None), ("none (premise)-mine", "premise", None),
+        ("one-mine", "premise", "one"), ("two-mine", "conclusion premise", "two"),
+    ):  # fmt: skip
+        assert indexes[name] == {(fields, "porter", enrichment)}
     table = pd.read_csv(tmp_path / "table.csv")
-    names = [(enrichment, model) for enrichment in ("none", "none (premise)", "one", "two") for model in ("mine", "other")]
-    assert list(dict.fromkeys(zip(table["enrichment"], table["retrieval_model"], strict=True))) == names
-    assert len(table) == 8 * len(enrichments.MEASURES)
+    means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
+    models = [(enrichment, model) for enrichment in ("none", "none (premise)", "one", "two") for model in ("mine", "other")]
+    assert means.index.tolist() == [(*model, measure) for model in models for measure in enrichments.MEASURES]
+    # The folds are topic 1, and topics 2 and 3; each fold is evaluated at the best grid point of the other.
+    values = values_by_name["one-mine"]
+    selection = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
+    first, second = (
+        max(range(3), key=lambda point: tuple(values[point][rows][:, selection].mean(axis=0).round(9)))
+        for rows in ([1, 2], [0])
+    )
+    expected = dict(zip(grid_search.STORED_MEASURES, (values[first][0] + values[second][1:].sum(axis=0)) / 3, strict=True))
+    assert means["one", "mine"].to_dict() == pytest.approx({name: expected[name] for name in enrichments.MEASURES}, abs=1e-6)
+    assert_enrichments_are_compared(table)
+
+
+def assert_enrichments_are_compared(table: pd.DataFrame) -> None:
+    """Assert that all rows but those without enrichment have differences, intervals and p-values corrected by Holm's method."""
     plain, enriched = table[table["enrichment"] == "none"], table[table["enrichment"] != "none"]
     assert plain[["difference", "p_t", "p_randomisation_holm"]].isna().all(axis=None)
-    unenriched_means = plain.set_index(["retrieval_model", "measure"])["mean"]
-    for row in enriched.itertuples():
-        assert row.difference == pytest.approx(row.mean - unenriched_means[row.retrieval_model, row.measure], abs=2e-6)
-        assert row.difference_low <= row.difference <= row.difference_high or (
-            row.difference == 0 and np.isnan([row.difference_low, row.difference_high]).all()
-        )
-        assert row.ci_low <= row.mean <= row.ci_high
+    merged = enriched.merge(plain, on=["retrieval_model", "measure"], suffixes=("", "_plain"))
+    assert merged["difference"].tolist() == pytest.approx((merged["mean"] - merged["mean_plain"]).tolist(), abs=2e-6)
+    assert enriched["difference"].nunique() > 5
+    is_within = (enriched["difference_low"] <= enriched["difference"]) & (enriched["difference"] <= enriched["difference_high"])
+    assert (is_within | (enriched["difference"] == 0)).all()
+    assert ((enriched["ci_low"] <= enriched["mean"]) & (enriched["mean"] <= enriched["ci_high"])).all()
     is_control = enriched["enrichment"] == "none (premise)"
     assert enriched.loc[is_control, ["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
     for test in ("p_t", "p_randomisation"):
         for _, group in enriched[~is_control].groupby("measure"):  # two enrichments and two models
-            assert len(group) == 4
             assert group[f"{test}_holm"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
-    assert enriched["difference"].nunique() > 5
-    means = table.set_index(["enrichment", "retrieval_model", "measure"])["mean"]
-    values = values_by_name["one-mine"]
-    assert values.shape == (3, 3, len(grid_search.STORED_MEASURES))
-    selection_columns = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
-    # The folds are topic 1, and topics 2 and 3; each fold is evaluated at the best grid point of the other.
-    first, second = (
-        max(range(3), key=lambda point: tuple(values[point][rows][:, selection_columns].mean(axis=0).round(9)))
-        for rows in ([1, 2], [0])
-    )
-    expected = (values[first][0] + values[second][1] + values[second][2]) / 3
-    for column, measure in enumerate(grid_search.STORED_MEASURES):
-        if measure in enrichments.MEASURES:
-            assert means["one", "mine", measure] == pytest.approx(expected[column], abs=1e-6)
 
 
 def test_holm_correction_excludes_control_rows() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from submission.__main__ import main as submission
 from submission.explain import explain
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import enrich_texts
@@ -22,7 +20,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours, write_targer
-from tests.endtoend.conftest import AssertFails, Capture, Log, MakeExecution
+from tests.endtoend.conftest import AssertFails, MakeExecution
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.fit import save_network
@@ -31,7 +29,7 @@ from training.fitting.language_model import LanguageModelCheckpoint
 from training.studies.document_lengths import COLUMNS
 from training.tasks import load_recipe
 
-NETWORK = """enricher = "targer"
+RECIPE = """enricher = "targer"
 max_terms = 40
 [network]
 dimensions = 6
@@ -39,9 +37,7 @@ letter_dimensions = 4
 filters = 3
 hidden = 12
 dropout = 0.1
-"""
-
-RECIPE = f"""{NETWORK}longest = 12
+longest = 12
 [tagging]
 datasets = ["essays", "webd"]
 vectors = "word2vec"
@@ -53,19 +49,9 @@ learning_rate = 0.02
 batch_size = 6
 micro_batch_size = 3
 """
-
-
-LANGUAGE = f"""{NETWORK}longest = 30
-[language_model]
-vectors = "word2vec"
-negative_samples = 20
-[training]
-epochs = 8
-validations_per_epoch = 1
-learning_rate = 0.02
-batch_size = 4
-micro_batch_size = 2
-"""
+TAGGING = RECIPE[RECIPE.index("[tagging]") : RECIPE.index("[training]")]
+LANGUAGE_MODEL = '[language_model]\nvectors = "word2vec"\nnegative_samples = 20\n'
+LANGUAGE_RECIPE = RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace("longest = 12", "longest = 30")
 
 
 @pytest.fixture(scope="module")
@@ -77,49 +63,39 @@ def tables(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) ->
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]
     assert main(["prepare", "vectors", "--work-dir", str(work), *flags]) == 0
     (directory / "mine.toml").write_text(RECIPE)
-    (directory / "words.toml").write_text(LANGUAGE)
+    (directory / "words.toml").write_text(LANGUAGE_RECIPE)
     assert main(["fit", str(directory / "words.toml"), "--work-dir", str(work), "--device", "cpu"]) == 0
     return work
 
 
-@pytest.fixture
-def work_dir(tables: Path, tmp_path: Path) -> Path:
-    """Copy the prepared working directory and the recipe, for tests that modify them."""
-    shutil.copy(tables.parent / "mine.toml", tmp_path)
-    return Path(shutil.copytree(tables, tmp_path / "work"))
+@pytest.fixture(scope="module")
+def checkpoint(tables: Path) -> Path:
+    """Train the tagger."""
+    assert main(["fit", str(tables.parent / "mine.toml"), "--work-dir", str(tables), "--device", "cpu"]) == 0
+    return tables / "checkpoints" / "mine"
 
 
-def fit(work: Path) -> int:
-    return main(["fit", str(work.parent / "mine.toml"), "--work-dir", str(work), "--device", "cpu"])
-
-
-def test_tagger_learns_and_reports_metrics(work_dir: Path) -> None:
-    assert fit(work_dir) == 0
-    checkpoint = work_dir / "checkpoints" / "mine"
-    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
-    assert metrics["documents"] == 16  # a fifth of the forty documents in each data set
-    assert [row["epoch"] for row in metrics["log"]] == [1, 2, 3, 4, 5, 6, 7, 8]
+def test_tagger_learns_and_reports_its_sources(tables: Path, checkpoint: Path) -> None:
+    metrics, provenance = (json.loads((checkpoint / name).read_text()) for name in ("metrics.json", "provenance.json"))
+    assert (metrics["documents"], metrics["last epoch"]) == (16, 8)  # a fifth of the forty documents in each data set
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"] / 4
     assert metrics["validation"]["F1"] > 90
-    assert metrics["validation"]["accuracy"] > 95
+    assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
     assert metrics["most frequent tag"] == {"precision": 0.0, "recall": 0.0, "F1": 0.0, "accuracy": pytest.approx(40, abs=20)}
     assert 50 < metrics["most frequent tag per word"]["accuracy"] < 80
-    assert "The enricher `targer`, trained with `python -m training fit mine`" in card
+    card = (checkpoint / "README.md").read_text()
     assert "Trained on persuasive essays (Stab and Gurevych; TARGER's files, MIT) and web discourse" in card
     assert "MIT); word vectors and language model: args.me arguments (Webis, CC BY 4.0). Hashes of the source files" in card
-    provenance = json.loads((checkpoint / "provenance.json").read_text())
     assert set(provenance["training_data"]["input"]) == {"essays.parquet", "webd.parquet"}
-    assert provenance["vectors"]["surface_method"] == "word2vec"
-    assert provenance["init_from"]["name"] == "words"
-    assert metrics["last epoch"] == 8
-    assert metrics["validation"] == {name: metrics["log"][-1][name] for name in metrics["validation"]}
-    assert count_colours((work_dir / "fit" / "mine" / "curve.png").read_bytes()) > 200
+    assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == ("word2vec", "words")
+    assert count_colours((tables / "fit" / "mine" / "curve.png").read_bytes()) > 200
 
+
+def test_trained_tagger_annotates_components(checkpoint: Path) -> None:
     enricher = load_enricher(checkpoint)
     assert isinstance(enricher.network, TARGER)
     assert enricher.network.config.tags[:3] == ("O", "B-P", "I-P")
-    assert len(enricher.network.config.tags) == 13
-    assert enricher.network.get_vocabulary_size() == 42
+    assert (len(enricher.network.config.tags), enricher.network.get_vocabulary_size()) == (13, 42)
     [words] = enricher.network.annotate(enricher.tokeniser.split("pa Because pb pc . so pd ."))
     assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
     assert enricher.network.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
@@ -131,9 +107,7 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     assert metrics["log"][-1]["loss"] < metrics["log"][0]["loss"]
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0
     assert metrics["best epoch"] == max(metrics["log"], key=lambda row: row["both"])["epoch"]
-    assert "The language model of the enricher `targer`, trained with `python -m training fit words`" in card
     assert "Trained on args.me arguments (Webis, CC BY 4.0), unlabelled. Hashes of the source files" in card
-    assert count_colours((tables / "fit" / "words" / "curve.png").read_bytes()) > 200
     recipe, vectors = load_recipe(str(tables.parent / "mine.toml")), tables / "vectors-word2vec"
     untransferred = replace(recipe, task=replace(recipe.task, init_from=""))
     pretrained, random_weights = (
@@ -146,53 +120,28 @@ def test_tagger_initialises_from_the_language_model(tables: Path) -> None:
     assert reset == {"emission.weight", "emission.bias", "crf.transitions"}
 
 
-def test_tagger_resumes_with_the_same_bytes(work_dir: Path, assert_resumes: Callable[..., int]) -> None:
-    (work_dir.parent / "mine.toml").write_text(RECIPE.replace("epochs = 8", "epochs = 3"))
-    assert assert_resumes(lambda: fit(work_dir), work_dir, "mine", 25, 40, 55) == 1  # an epoch is 20 steps
+INVALID_RECIPES = {
+    "another data set": ('"essays", "webd"', '"ibm"', 2, "tagging.datasets"),
+    "a repeated data set": ('"essays"', '"webd"', 2, "expected essays, webd or both"),
+    "other vectors": ('"word2vec"', '"glove"', 2, "tagging.vectors"),
+    "missing vectors": ('"word2vec"', '"fasttext"', 3, "prepare vectors --work-dir WORK"),
+    "other dimensions": ("\ndimensions = 6", "\ndimensions = 7", 2, "network.dimensions is 7, but the word vectors have 6"),
+    "tags of the data": ("dropout = 0.1", "tags = ['O']", 2, "unknown key network.tags"),
+    "a large window": ("longest = 12", "window = 30", 2, "cannot build targer from [network]"),
+    "no task": (TAGGING, "", 2, "targer cannot be trained on pairs"),
+    "two tasks": (TAGGING, LANGUAGE_MODEL + TAGGING, 2, "at most one task table"),
+    "a missing language model": ('"words"', '"speech"', 4, "speech: checkpoint not found"),
+    "other layers": ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the vocabulary or layer sizes of 'words' differ"),
+    "another vocabulary": ("max_terms = 40", "max_terms = 39", 2, "use the same vectors and [network]"),
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "message"),
-    [
-        (('datasets = ["essays", "webd"]', 'datasets = ["ibm"]'), 2, "tagging.datasets"),
-        (('datasets = ["essays", "webd"]', 'datasets = ["webd", "webd"]'), 2, "expected essays, webd or both"),
-        (('vectors = "word2vec"', 'vectors = "glove"'), 2, "tagging.vectors"),
-        (("longest = 12", "longest = 0"), 2, "(window is 3 (expected 1 to 20), longest is 0"),
-        (("dimensions = 6", "dimensions = 7"), 2, "network.dimensions is 7, but the word vectors have 6"),
-        (("dropout = 0.1", "tags = ['O']"), 2, "unknown key network.tags"),
-        (("window = 3", "window = 30"), 2, "cannot build targer from [network]"),
-        (('vectors = "word2vec"', 'vectors = "fasttext"'), 3, "`python -m training prepare vectors --work-dir WORK"),
-        (
-            ('[tagging]\ndatasets = ["essays", "webd"]\nvectors = "word2vec"\ninit_from = "words"\n', ""),
-            2,
-            "targer cannot be trained on pairs",
-        ),
-        (('init_from = "words"', 'init_from = "speech"'), 4, "speech: checkpoint not found"),
-        (("hidden = 12", "hidden = 13"), 2, "tagging.init_from: the vocabulary or layer sizes of 'words' differ"),
-        (("max_terms = 40", "max_terms = 39"), 2, "differ from the recipe's; use the same vectors and [network]"),
-        (
-            ("[tagging]", '[language_model]\nvectors = "word2vec"\n[tagging]'),
-            2,
-            "a recipe has at most one task table; remove all but one",
-        ),
-        (("[tagging]", "[encoder]\nfrozen_layers = 3\n[tagging]"), 2, "targer has no pretrained encoder; remove [encoder]"),
-        (("[training]", "[training]\nmargin = 2.0"), 2, "training.margin applies to [pairs] only"),
-    ],
-)
-def test_invalid_tagging_recipes_fail(
-    tables: Path, tmp_path: Path, change: tuple[str, str], code: int, message: str, assert_fails: AssertFails
-) -> None:
-    (tmp_path / "mine.toml").write_text(RECIPE.replace("longest = 12", "longest = 12\nwindow = 3").replace(*change))
+@pytest.mark.parametrize("name", INVALID_RECIPES)
+def test_invalid_tagging_recipes_fail(name: str, tables: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+    old, new, code, message = INVALID_RECIPES[name]
+    (tmp_path / "mine.toml").write_text(RECIPE.replace(old, new))
     output = tables / "checkpoints" / "refused"
     assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work-dir", tables, "-o", output, "--device", "cpu")
-
-
-def test_mismatched_vectors_and_missing_tables_fail(work_dir: Path, assert_fails: AssertFails) -> None:
-    command = ["fit", work_dir.parent / "mine.toml", "--work-dir", work_dir, "--device", "cpu"]
-    words = "the recipe needs those of surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
-    assert_fails(2, words, *command, "--vectors", work_dir / "vectors")
-    (work_dir / "tagging" / "webd.parquet").unlink()
-    assert_fails(3, "webd.parquet: not found; run `python -m training prepare tags -i DIR", *command)
 
 
 def force_tag(checkpoints: Path, tag: str) -> None:
@@ -210,14 +159,14 @@ assert isinstance(STAGE, LexicalStage)
 
 
 def test_index_contains_only_kept_components(
-    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: MakeExecution, caplog: Log
+    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: MakeExecution
 ) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
     filtered = STAGE.load_index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
-    force_tag(checkpoints_copy, "I-P")
+    force_tag(checkpoints_copy, "I-P")  # all words are kept
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
     plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.load_index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
@@ -229,37 +178,24 @@ def test_index_contains_only_kept_components(
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
     assert 0 < filtered.tokens < plain.tokens
     assert len(filtered.lengths) == len(plain.lengths) == 575
-    write_targer(checkpoints_copy, "targer_essays")
-    force_tag(checkpoints_copy, "O")  # empty arguments stay in the index and are never retrieved
-    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    empty = STAGE.load_index(execution)
-    assert (len(empty.lengths), empty.tokens, empty.terms) == (575, 0, [])
-    assert len(execution.get_ranking(STAGE)) == 0
-    assert "topic 1" in caplog.text
-    assert STAGE.score(execution, pd.DataFrame({"qid": ["1"], "docno": ["a0-0"]})).tolist() == [0.0]
 
 
-def test_explain_colours_claims_and_premises_on_a_terminal(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, capsys: Capture
+def test_explain_marks_claims_and_premises(
+    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution
 ) -> None:
-    flags = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-    assert submission(["explain", *flags, "--system", "targer_dirichlet", "--qid", "1", "--docno", "a0-0"]) == 0
-    out = capsys.readouterr().out
-    [shown] = re.findall(r"^claims and premises:\n(.+)$", out, re.MULTILINE)
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, colour) for colour in (False, True))
+    [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
-    assert re.sub(r"\[(claim|premise): |\]", "", shown) == text
+    assert re.sub(r"\[(claim|premise): |\]", "", marked) == text
     enricher = load_enricher(all_checkpoints_dir / "targer_essays")
     tagged = [word for passage in enricher.tokeniser.split(text) for word in enricher.network.annotate([passage])[0]]
     for part in ("claim", "premise"):
-        marked = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", shown)).split()
-        assert marked == [word.surface for word in tagged if enricher.network.get_component_type(word) == part]
-        assert marked
-    assert "\x1b" not in out
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
-    coloured = explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, True)
-    assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") in out
-    assert len(set(re.findall(r"\x1b\[[0-9;]+m", coloured))) == 3
+        words = " ".join(re.findall(rf"\[{part}: ([^]]+)\]", marked)).split()
+        assert words == [word.surface for word in tagged if enricher.network.get_component_type(word) == part] != []
+    assert "\x1b" not in plain
+    assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") == plain
 
 
 def test_document_lengths_count_kept_components(
@@ -272,10 +208,9 @@ def test_document_lengths_count_kept_components(
     assert main(command) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
-    assert table.loc["args.me", "published_mean"] == 317
-    assert table.loc["targer_essays", "published_median"] == 71
-    documents = make_execution(corpus_with_topics).documents
-    documents = documents.read_texts(documents.searchable_docnos)
+    assert (table.loc["args.me", "published_mean"], table.loc["targer_essays", "published_median"]) == (317, 71)
+    store = make_execution(corpus_with_topics).documents
+    documents = store.read_texts(store.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
     for name in table.index[1:]:

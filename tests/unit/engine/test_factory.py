@@ -9,7 +9,6 @@ import pytest
 
 from submission.__main__ import main
 from submission.engine.base import LOCAL_ENGINE
-from submission.engine.factory import open_engine
 from submission.engine.ray_engine import gpu_index
 from submission.errors import UsageError
 from submission.inference.device import choose_device
@@ -30,11 +29,6 @@ def test_missing_ray_installation_fails(
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
     assert "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_default_engine_is_local() -> None:
-    with open_engine(None) as engine:
-        assert engine is LOCAL_ENGINE
 
 
 class Engine(type(LOCAL_ENGINE)):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Tests of temporary and persistent cache directories."""
+"""Tests of temporary and persistent cache directories, and of locks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from submission.errors import OutputError
 from submission.output.run_directory import RunDirectory
 from submission.storage.cache_directory import MARKER_FILE, CacheDirectory
+from submission.storage.locks import lock_directory
 
 
 @pytest.fixture
@@ -53,3 +54,25 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".aragorn-work-x1" / MARKER_FILE).touch()
     with RunDirectory(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
+
+
+def test_lock_is_exclusive(tmp_path: Path) -> None:
+    with (
+        lock_directory(tmp_path),
+        pytest.raises(OutputError, match="in use by another process; wait"),
+        lock_directory(tmp_path),
+    ):
+        pass
+    with lock_directory(tmp_path), pytest.raises(BlockingIOError), lock_directory(tmp_path.parent):
+        raise BlockingIOError  # raised by the block, not by the lock
+    with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
+        pass
+
+
+def test_missing_lock_support_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("submission.storage.locks.fcntl.flock", fail)
+    with pytest.raises(OutputError, match="cannot be locked"), lock_directory(tmp_path):
+        pass

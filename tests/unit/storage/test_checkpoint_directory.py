@@ -1,9 +1,11 @@
+"""Tests of checkpoint directories: verification, and rewriting that never leaves an incomplete directory."""
+
 from __future__ import annotations
 
 import os
 import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,31 +21,26 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "mine"
 
 
-def test_missing_files_are_all_named(directory: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "change", "message"),
+    [
+        ("ab", lambda directory: [(directory / name).unlink() for name in "ca"], r"mine: missing a, c; restore"),
+        (
+            "ab",
+            lambda directory: (directory / PROVENANCE).unlink(),
+            r"mine: missing provenance\.json; restore",
+        ),
+        ("ad", lambda directory: None, r"provenance\.json: damaged \(lists no hash of d\)"),
+        ("a", lambda directory: (directory / "b").write_text("x"), r"b: damaged \(SHA-256 is not d4735e3a265e…"),
+        ("a", lambda directory: directory.rename(directory.with_name("other")), "checkpoint not found; available: other"),
+    ],
+    ids=["missing", "without provenance", "unlisted", "changed", "renamed"],
+)
+def test_damage_raises_with_the_cause(directory: Path, names: str, change: Callable[[Path], object], message: str) -> None:
     assert set(verify_files(directory, ("a", "b"))) == {"a", "b", "c"}
-    (directory / "c").unlink()
-    (directory / "a").unlink()
-    with pytest.raises(CheckpointError, match=r"mine: missing a, c; restore"):
-        verify_files(directory, ("a", "b"))
-    (directory / PROVENANCE).unlink()
-    with pytest.raises(CheckpointError, match=r"mine: missing a, provenance\.json; restore"):
-        verify_files(directory, ("a", "b"))
-
-
-def test_file_without_hash_raises(directory: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"provenance\.json: damaged \(lists no hash of d\)"):
-        verify_files(directory, ("a", "d"))
-
-
-def test_changed_file_raises(directory: Path) -> None:
-    (directory / "b").write_text("x")
-    with pytest.raises(CheckpointError, match=r"b: damaged \(SHA-256 is not d4735e3a265e…"):
-        verify_files(directory, ("a",))
-
-
-def test_missing_checkpoint_lists_available(directory: Path) -> None:
-    with pytest.raises(CheckpointError, match="checkpoint not found; available: mine"):
-        verify_files(directory.parent / "other", ("a",))
+    change(directory)
+    with pytest.raises(CheckpointError, match=message):
+        verify_files(directory, names)
 
 
 def verified_content(directory: Path) -> bytes:
@@ -52,21 +49,15 @@ def verified_content(directory: Path) -> bytes:
 
 
 def test_directory_always_exists_during_rewrite(directory: Path) -> None:
-    done = threading.Event()
-
-    def watch() -> bool:
-        exists = True
-        while not done.is_set():
-            exists &= directory.is_dir()
-        return exists
-
-    with ThreadPoolExecutor(1) as pool:
-        watcher = pool.submit(watch)
-        for index in range(100):
-            write_with_provenance(directory, {"a": b"%d" % index}, {})
-        done.set()
-        assert watcher.result()
-    assert verified_content(directory) == b"99"
+    done, states = threading.Event(), list[bool]()
+    watcher = threading.Thread(target=lambda: [states.append(directory.is_dir()) for _ in iter(done.is_set, True)])
+    watcher.start()
+    for index in range(40):
+        write_with_provenance(directory, {"a": b"%d" % index}, {})
+    done.set()
+    watcher.join()
+    assert all(states)
+    assert verified_content(directory) == b"39"
     assert [*directory.parent.iterdir()] == [directory]
 
 

@@ -1,7 +1,8 @@
+"""Tests of code fingerprints: what counts within a module, which modules count, and what this project's results depend on."""
+
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,6 @@ import pytest
 from submission.storage import code_fingerprint as module
 from submission.storage.code_fingerprint import (
     EXCLUDED_MODULES,
-    INDIFFERENT_MODULES,
     clear_caches,
     code_fingerprint,
     dependency_files,
@@ -24,7 +24,7 @@ from submission.storage.code_fingerprint import (
 )
 from tests.conftest import ROOT
 
-RANK = '"""Rank."""\nfrom submission import near\n\ndef rank():\n    """Do it."""\n    return near.one()\n'
+RANK = "from submission import near\n\ndef rank():\n    return near.one()\n"
 NEAR = "import numpy as np\n\ndef one():\n    from submission.within import two\n    return two() + np.e\n"
 TOY = {
     "submission/rank.py": RANK,
@@ -54,40 +54,37 @@ def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: 
 
     def current() -> str:
         clear_caches()
-        return code_fingerprint(*modules, shallow=shallow) if modules or shallow else program_fingerprint()
+        return code_fingerprint(*modules, shallow=shallow) if modules else program_fingerprint()
 
     before, content = current(), file.read_text()
-    assert old in content  # an empty `old` appends
-    file.write_text(content.replace(old, new, 1) if old else content + new)
+    assert old in content
+    file.write_text(content.replace(old, new, 1))
     after = current()
     file.write_text(content)
     assert current() == before
     return after != before
 
 
-def test_docstrings_comments_and_layout_keep_the_key(toy: Path) -> None:
-    rank = toy / "submission/rank.py"
-    assert not changes_fingerprint(rank, '"""Rank."""', '"""Rank all documents."""')
-    assert not changes_fingerprint(rank, '"""Rank."""', "# no docstring at all")
-    assert not changes_fingerprint(rank, '"""Do it."""', '"""Do it well."""  # and fast')
-    assert not changes_fingerprint(rank, "\n\ndef", "\n\n\n\n\ndef")
-    assert not changes_fingerprint(toy / "submission/near.py", "two() + np.e", "(two() +  # and so on\n            np.e)")
+EDITS = {
+    "rank": ("near.one()", "near.one() + 1"), "near": ("two() + np.e", "np.e + two()"), "within": ("return 2", "return 3"),
+    "apart": ("return 3", "return 4"),
+}  # fmt: skip
+RANK_MODULE, NEAR_MODULE = "submission.rank", "submission.near"
 
 
-def test_imported_computations_count(toy: Path) -> None:
-    for modules in ([], ["submission.rank"]):
-        assert changes_fingerprint(toy / "submission/rank.py", "near.one()", "near.one() + 1", *modules)
-        assert changes_fingerprint(toy / "submission/near.py", "two() + np.e", "np.e + two()", *modules)
-        assert changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", *modules)
-        assert not changes_fingerprint(toy / "submission/apart.py", "return 3", "return 4", *modules)
-    assert not changes_fingerprint(toy / "submission/rank.py", "near.one()", "near.one() + 1", "submission.near")
-
-
-def test_imports_of_shallow_modules_do_not_count(toy: Path) -> None:
-    near = "submission.near"
-    assert changes_fingerprint(toy / "submission/near.py", "two() + np.e", "np.e + two()", "submission.rank", shallow=(near,))
-    assert not changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", "submission.rank", shallow=(near,))
-    assert changes_fingerprint(toy / "submission/within.py", "return 2", "return 3", "submission.within", shallow=(near,))
+@pytest.mark.parametrize(
+    ("modules", "shallow", "expected"),
+    [
+        ((), (), {"rank", "near", "within"}), ((RANK_MODULE,), (), {"rank", "near", "within"}),
+        ((NEAR_MODULE,), (), {"near", "within"}), ((RANK_MODULE,), (NEAR_MODULE,), {"rank", "near"}),
+        (("submission.within",), (NEAR_MODULE,), {"near", "within"}),
+    ],
+)  # fmt: skip
+def test_imported_computations_count(toy: Path, modules: tuple[str, ...], shallow: tuple[str, ...], expected: set[str]) -> None:
+    edited = {
+        name for name in EDITS if changes_fingerprint(toy / f"submission/{name}.py", *EDITS[name], *modules, shallow=shallow)
+    }
+    assert edited == expected
 
 
 def test_registered_modules_count_only_in_program(toy: Path) -> None:
@@ -113,13 +110,6 @@ def test_library_versions_change_the_key(toy: Path, monkeypatch: pytest.MonkeyPa
     assert installed("9.9", "submission.within") == installed("9.8", "submission.within")
 
 
-def test_unknown_module_raises(toy: Path) -> None:
-    with pytest.raises(ValueError, match=r"submission\.nowhere: not a module of this project"):
-        code_fingerprint("submission.nowhere")
-
-
-# Tests of syntax within a module
-
 SOURCE = """import argparse
 import logging
 from typing import TYPE_CHECKING
@@ -132,6 +122,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 def read(line, issues):
+    "Read."
     if not line:
         raise InputError(f"{line}: empty")
     assert line.strip(), "blank"
@@ -144,100 +135,54 @@ def read(line, issues):
     return ParseError("bad", 3)
 """
 
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('f"{line}: empty"', 'f"{line!r}: nothing in it" + short(line)'),
-        ('"blank"', '"only spaces"'),
-        ('log.info("%d characters", len(line))', 'log.warning("%s", line)'),
-        ('    log.info("%d characters", len(line))\n', ""),
-        ('f"{line}: too long"', 'f"{line}: longer than allowed"'),
-        ('help="documents"', 'help="number of documents", metavar="N"'),
-        ('stage("reading")', 'stage("splitting")'),
-        ('"reading", "words"', '"splitting", f"{1}"'),
-        ('"bad", 3', '"worse", 3'),
-        ("import InputError", "import InputError, short"),
-        ("import one", "import one, two"),
-        ("log = logging.getLogger(__name__)\n", ""),
-    ],
-)
-def test_message_texts_keep_the_key(old: str, new: str) -> None:
-    assert old in SOURCE
-    assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash == parse_source(SOURCE.encode()).syntax_hash
+MESSAGES = [
+    ('"Read."', "# a comment"), ("    if not line", "\n\n    if not (  # empty\n        line)"),
+    ('f"{line}: empty"', 'f"{line!r}: nothing in it" + short(line)'), ('"blank"', '"only spaces"'),
+    ('log.info("%d characters", len(line))', 'log.warning("%s", line)'),
+    ('    log.info("%d characters", len(line))\n', ""),
+    ('f"{line}: too long"', 'f"{line}: longer than allowed"'),
+    ('help="documents"', 'help="number of documents", metavar="N"'),
+    ('stage("reading")', 'stage("splitting")'), ('"reading", "words"', '"splitting", f"{1}"'), ('"bad", 3', '"worse", 3'),
+    ("import InputError", "import InputError, short"), ("import one", "import one, two"),
+    ("log = logging.getLogger(__name__)\n", ""),
+]  # fmt: skip
+COMPUTATIONS = [
+    ("raise InputError", "raise ValueError"), ("assert line.strip()", "assert line"),
+    ('log.info("%d characters", len(line))', "log.info(line := line[1:])"),
+    ("issues.append", "words.append"), ("issues.append", "issues.remove"),
+    ("default=3", "default=4"), ('"--depth"', '"--top"'), ("[1])", "[2])"),
+    ('f"{word} {parse', 'f"{word}-{parse'), ("'strict'", "'lenient'"), ('"bad", 3', '"bad", 4'),
+    ("import argparse", "import optparse"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("raise InputError", "raise ValueError"),
-        ("assert line.strip()", "assert line"),
-        ('log.info("%d characters", len(line))', "log.info(line := line[1:])"),
-        ("issues.append", "words.append"),
-        ("issues.append", "issues.remove"),
-        ("default=3", "default=4"),
-        ('"--depth"', '"--top"'),
-        ("[1])", "[2])"),
-        ('f"{word} {parse', 'f"{word}-{parse'),
-        ("'strict'", "'lenient'"),
-        ('"bad", 3', '"bad", 4'),
-        ("import argparse", "import optparse"),
-    ],
+    ("old", "new", "counts"), [*((*edit, False) for edit in MESSAGES), *((*edit, True) for edit in COMPUTATIONS)]
 )
-def test_other_changes_count(old: str, new: str) -> None:
+def test_messages_keep_the_key_and_computations_change_it(old: str, new: str, counts: bool) -> None:
     assert old in SOURCE
-    assert parse_source(SOURCE.replace(old, new).encode()).syntax_hash != parse_source(SOURCE.encode()).syntax_hash
+    edited, original = (parse_source(text.encode()).syntax_hash for text in (SOURCE.replace(old, new), SOURCE))
+    assert (edited != original) == counts
 
 
 def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in parse_source(SOURCE.encode()).imports
 
 
-# Tests of the modules of this project
-
-DEPENDENCIES = {  # from modules that cache results to files on which they depend indirectly
-    "submission.data.document_store": {
-        "submission/data/args_me.py", "submission/data/tirex_records.py", "submission/rankings.py",
-    },
-    "submission.retrieval.term_index": {
-        "submission/text/index_terms.py", "submission/text/normalisation.py", "submission/retrieval/sparse_matrix.py",
-    },
-    "submission.inference.ranker_checkpoint": {"submission/inference/checkpoint_io.py", "submission/text/vocabulary.py"},
-    "submission.inference.enrichment": {"submission/inference/device.py", "submission/inference/checkpoint_io.py"},
-    "training.data.pairs": {
-        "training/data/seeds.py", "submission/retrieval/term_index.py", "submission/data/unsupported_formats.py",
-    },
-    "training.data.word_vectors": {
-        "training/data/seeds.py", "submission/text/vocabulary.py", "submission/text/surface_tokens.py",
-    },
-    "training.studies.argument_quality.protocol": {
-        "training/data/seeds.py", "training/fitting/training_loop.py", "submission/models/bert.py",
-    },
-    "training.sbert.students": {
-        "submission/retrieval/lexical.py", "submission/retrieval/term_index.py", "submission/retrieval/term_weighting.py",
-    },
-    "training.studies.augmented_sbert.trial": {"training/fitting/frozen_layer_cache.py", "submission/text/normalisation.py"},
-    "training.fusion.evaluation": {
-        "training/evaluation/measures.py", "training/fusion/learners.py", "submission/fusion/z_scores.py",
-    },
-    "training.tuning.grid": {"training/evaluation/evaluate.py", "submission/retrieval/term_weighting.py"},
-}  # fmt: skip
-
-
-@pytest.fixture
-def project_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("submission", "training"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "sample", "results"))
-    monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
-    clear_caches()
-    yield tmp_path
-    clear_caches()
+DEPENDENCIES = {  # from modules that cache results of training to modules on which they depend indirectly
+    "data.pairs": {"training.data.seeds", "submission.retrieval.term_index", "submission.data.unsupported_formats"},
+    "data.word_vectors": {"training.data.seeds", "submission.text.vocabulary", "submission.text.surface_tokens"},
+    "studies.argument_quality.protocol": {"training.fitting.training_loop", "submission.models.bert"},
+    "sbert.students": {"submission.retrieval.lexical", "submission.retrieval.term_weighting"},
+    "studies.augmented_sbert.trial": {"training.fitting.frozen_layer_cache", "submission.text.normalisation"},
+    "fusion.evaluation": {"training.evaluation.measures", "training.fusion.learners", "submission.fusion.z_scores"},
+    "tuning.grid": {"training.evaluation.evaluate", "submission.retrieval.term_weighting"},
+}
 
 
 @pytest.mark.parametrize("root", DEPENDENCIES)
-def test_results_depend_on_indirect_imports(project_copy: Path, root: str) -> None:
-    for name in DEPENDENCIES[root]:
-        assert changes_fingerprint(project_copy / name, "", "ADDED = 1\n", root), name
+def test_results_depend_on_indirect_imports(root: str) -> None:
+    assert {*dependency_files(f"training.{root}")} >= {module_file(name) for name in DEPENDENCIES[root]}
 
 
 def test_training_results_are_independent_of_systems() -> None:
@@ -255,16 +200,18 @@ def test_keys_are_equal_in_all_processes() -> None:
         "from submission.storage.code_fingerprint import code_fingerprint, program_fingerprint\n"
         "print(program_fingerprint(), code_fingerprint('submission.systems.dense', shallow=('submission.systems.execution',)))"
     )
-    command = [sys.executable, "-c", code]
-    processes = [
-        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, cwd=ROOT, check=True, capture_output=True).stdout
-        for seed in "123"
-    ]
-    assert len({*processes}) == 1
-
-
-def test_excluded_modules_exist() -> None:
-    assert all(module_file(name) for name in {*INDIFFERENT_MODULES, *module.DATA_PACKAGES, module.PROGRAM})
+    clear_caches()
+    keys = {
+        f"{program_fingerprint()} {code_fingerprint('submission.systems.dense', shallow=('submission.systems.execution',))}\n"
+    }
+    for seed in "12":
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        keys.add(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout
+        )
+    assert len(keys) == 1
 
 
 def test_program_has_all_networks_but_no_search() -> None:

@@ -1,0 +1,172 @@
+"""Contract of output and cache directories: other files remain, other inputs need --overwrite, and full disks do no harm."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from submission.output.run_directory import RunDirectory
+from submission.storage.cache_directory import CacheDirectory
+from tests.conftest import ROOT, read_files
+from tests.contract.conftest import Call, Outcome
+from tests.contract.input_files import DEEP, touche, write_files
+
+Rank = Callable[..., Outcome]
+SYSTEMS = ("--system", "bm25", "--system", "knrm", "--system", "dirichlet_rm3")
+ALIASES = "a: &a [x]\n" + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 9)}]\n" for n in range(20))
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def rank(call: Call, trained: Path, tmp_path: Path, output: Path) -> Rank:
+    """Return a function that ranks a small input with several systems; later flags replace the directories."""
+    source = write_files(tmp_path / "input", touche())
+    paths = ["-i", source, "-o", output, "--checkpoints", trained]
+    return lambda *flags: call("rank", *paths, "--device", "cpu", *SYSTEMS, *flags)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Return a function that mounts an in-memory file system of a given size in KiB; later calls resize it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def resize(kibibytes: int) -> Path:
+        remount = "remount," if disk.is_mount() else ""
+        command = ["mount", "-t", "tmpfs", "-o", f"{remount}size={kibibytes}k", "tmpfs", str(disk)]
+        if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+            pytest.skip("mounting a small file system needs root")
+        return disk
+
+    yield resize
+    if disk.is_mount():
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on the disk may still be memory-mapped
+
+
+def test_other_input_needs_overwrite(rank: Rank, output: Path, tmp_path: Path) -> None:
+    assert rank()[0] == 0
+    before = read_files(output)
+    other = write_files(tmp_path / "other", {**touche(), "topics.xml": touche()["topics.xml"].replace("golf", "tax")})
+    code, text = rank("-i", other)
+    assert (code, "contains files made from another input" in text) == (5, True)
+    assert read_files(output) == before
+    assert rank("-i", other, "--overwrite")[0] == 0
+    assert read_files(output).keys() == before.keys()
+    assert read_files(output) != before
+
+
+@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '"\udcff"', DEEP, '{"inputs": {}, "files": {"run.txt": 7}}'])
+def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output: Path) -> None:
+    assert rank()[0] == 0
+    before = read_files(output)
+    (output / "fingerprint.json").write_text(content, errors="surrogateescape")
+    code, text = rank()
+    assert (code, "use --overwrite" in text) == (5, True)
+    assert rank("--overwrite")[0] == 0
+    assert read_files(output) == before
+
+
+def test_directories_in_use_are_refused(rank: Rank, output: Path, tmp_path: Path) -> None:
+    for directory in (RunDirectory(output), CacheDirectory(tmp_path / "cache", tmp_path)):
+        with directory:
+            code, text = rank("--cache-dir", str(tmp_path / "cache"))
+        assert (code, "in use by another process" in text) == (5, True)
+
+
+MALFORMED_METADATA = [
+    "", "[]", "{}", "null", "7", DEEP, "method: [", "\x00", ALIASES, "method: {retrieval: [7]}", "method: {retrieval: {a: b}}",
+    "method: {retrieval: [{name: 7}]}", "method: {retrieval: [{name: aragorn-knrm, training data: [x]}]}",
+    "method: {retrieval: [{name: aragorn-knrm, training data: x}]}",
+    "method: {retrieval: [{name: aragorn-knrm, seconds: []}]}", "!!python/object/apply:os.system [id]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", MALFORMED_METADATA, ids=range(len(MALFORMED_METADATA)))
+def test_malformed_metadata_is_replaced(content: str, rank: Rank, output: Path) -> None:
+    output.mkdir()
+    (output / "ir-metadata.yml").write_text(content)
+    assert rank()[0] == 0
+    names = re.findall(r"name: (aragorn-\w+)$", (output / "ir-metadata.yml").read_text(), re.MULTILINE)
+    assert {*names} == {f"aragorn-{name}" for name in SYSTEMS[1::2]}
+
+
+@pytest.mark.parametrize("name", ["fingerprint.json", "ir-metadata.yml", "aragorn-bm25.txt", "run.txt"])
+def test_directory_instead_of_output_file_remains(name: str, rank: Rank, output: Path) -> None:
+    (output / name / "theirs").mkdir(parents=True)
+    assert rank()[0] == 5
+    assert (output / name / "theirs").is_dir()
+    shutil.rmtree(output)
+    output.mkdir()
+    os.mkfifo(output / name)  # neither read nor waited for
+    assert rank()[0] in (0, 5)
+
+
+def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None:
+    names = [".report.part", ".aragorn-work-x/data", "notes.txt", ".aragorn-knrm.txt.swp", ".1.part", "aragorn-old.txt", ".tmp"]
+    directories = (output, tmp_path / "cache")
+    for file in (directory / name for directory in directories for name in names):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(file.name)
+    for flags in ((), ("--overwrite",)):
+        assert rank("--cache-dir", str(tmp_path / "cache"), *flags)[0] == 0
+    assert all((directory / name).read_text() == Path(name).name for directory in directories for name in names)
+
+
+@pytest.mark.parametrize("path", ["out", "out/x/..", "../{}/out"])
+def test_output_and_cache_must_differ(path: str, rank: Rank, output: Path) -> None:
+    code, text = rank("--cache-dir", str(output.parent / path.format(output.parent.name)))
+    assert (code, "must differ from --output" in text) == (2, True)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("path", ["file", "file/x", "x" * 300, "/proc/x/y"], ids=["a file", "below a file", "long", "/proc"])
+@pytest.mark.parametrize("flag", ["-o", "--cache-dir"])
+def test_impossible_directories_are_refused(flag: str, path: str, rank: Rank, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("theirs")
+    assert rank(flag, str(tmp_path / path))[0] == 5
+    assert (tmp_path / "file").read_text() == "theirs"
+
+
+def test_full_disk_leaves_no_partial_run(rank: Rank, small_disk: Callable[[int], Path]) -> None:
+    disk = small_disk(8)
+    code, text = rank("-o", str(disk), "--team", "t" * 60)
+    assert (code, "No space left" in text) == (5, True)
+    assert {name for name in read_files(disk) if name.startswith(".")} == set()
+    assert all(content.endswith(b"\n") for content in read_files(disk).values())
+
+
+def test_full_cache_is_resumed(rank: Rank, output: Path, tmp_path: Path, small_disk: Callable[[int], Path]) -> None:
+    codes = []
+    for kibibytes in (40, 60, 80, 64_000):
+        code, text = rank("--cache-dir", str(small_disk(kibibytes)))
+        codes.append(code)
+        message = r"(No space left on device|disk is full)\); free disk space or choose another"
+        assert code == 0 or re.search(message, text), text
+    assert (codes[0], codes[1], codes[-1]) == (5, 5, 0)
+    assert rank("-o", str(tmp_path / "whole"))[0] == 0
+    assert read_files(output) == read_files(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_file_size_limit_leaves_no_output(rank: Rank, output: Path, tmp_path: Path) -> None:
+    script = (
+        "import resource, sys; from submission.__main__ import main; import submission.rank\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (60, 60)); sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", script, "rank", "-i", str(tmp_path / "input"), "-o", str(output), "--system", "bm25"]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 5, process.stderr
+    assert "cannot be written (disk I/O error)" in process.stderr  # of documents.sqlite
+    assert "Traceback" not in process.stderr
+    assert list(output.iterdir()) == []

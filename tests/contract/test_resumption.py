@@ -1,0 +1,187 @@
+"""Contract of cached results: whatever is stopped, damaged or of other inputs is recomputed to the same bytes."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from submission.__main__ import main
+from submission.systems.catalogue import SYSTEMS
+from tests.conftest import read_files, write_tiny_ranker
+from tests.contract.input_files import DEEP
+
+pytestmark = pytest.mark.usefixtures("small_shards")
+
+# For each kind of cached result a system that reads it.
+KINDS = ("knrm", "gru", "snrm", "sbert", "dirichlet_rm3", "deepct_dirichlet", "targer_dirichlet", "tfr_bert", "fusion")
+Change = Callable[[Path], object]
+
+
+class Ranking:
+    """The `rank` command with an input, checkpoints, and a directory for output and cache."""
+
+    def __init__(self, directory: Path, source: Path, checkpoints: Path) -> None:
+        self.directory, self.output, self.cache = directory, directory / "out", directory / "cache"
+        self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
+
+    def rank(self, *systems: str) -> dict[str, bytes]:
+        """Rank with the cache, and return the files of the output; their names do not contain a directory."""
+        flags = [flag for name in systems for flag in ("--system", name)]
+        assert main(["rank", *self.paths, "-o", str(self.output), "--cache-dir", str(self.cache), *flags]) == 0
+        return read_files(self.output)
+
+    def read_cache(self) -> dict[str, bytes]:
+        """Map the names of cached files to contents; SQLite does not write the same bytes again."""
+        return {name: content for name, content in read_files(self.cache).items() if not name.startswith("documents-")}
+
+
+@pytest.fixture(scope="module")
+def complete(
+    small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Ranking:
+    """Rank with all systems."""
+    ranking = Ranking(tmp_path_factory.mktemp("complete"), topics_and_corpus, all_checkpoints_dir)
+    assert len(ranking.rank()) == len(SYSTEMS) + 2
+    return ranking
+
+
+@pytest.fixture
+def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
+    """Copy the output and cache of all systems, for tests that change them."""
+    shutil.copytree(complete.directory, tmp_path / "copy")
+    return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_stopped_systems_resume(
+    name: str, complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
+) -> None:
+    """Stop before the 7th renaming, the 13th after that, and so on; they complete artifacts, and manifests that list them."""
+    replace, renames, stops = Path.replace, 0, 0
+    ranking = Ranking(tmp_path / "stopped", topics_and_corpus, all_checkpoints_dir)
+
+    def replace_or_stop(old: Path, new: Path) -> Path:
+        nonlocal renames, stops
+        renames += 1
+        if renames > 7 + 6 * stops:
+            renames, stops = 0, stops + 1
+            raise KeyboardInterrupt
+        return replace(old, new)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", replace_or_stop)
+        while not (ranking.output / "ir-metadata.yml").exists():
+            with suppress(KeyboardInterrupt):
+                ranking.rank(name)
+    assert stops >= 2
+    run, expected = f"aragorn-{name}.txt", complete.read_cache()
+    assert read_files(ranking.output)[run] == read_files(complete.output)[run]
+    assert ranking.read_cache() == {file: expected[file] for file in ranking.read_cache()}
+
+
+def reverse(file: Path) -> None:
+    """Reverse the rows of an array, or the bytes of another file."""
+    if file.suffix == ".npy":
+        buffer = io.BytesIO()
+        np.save(buffer, np.load(file)[::-1].copy())
+        file.write_bytes(buffer.getvalue())
+    else:
+        file.write_bytes(file.read_bytes()[::-1])
+
+
+def replace_by_zip(file: Path) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("array.npy", b"x")
+
+
+def link_to_zero(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("/dev/zero")
+
+
+DAMAGES: dict[str, Change] = {
+    "empty": lambda file: file.write_bytes(b""),
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-3]),
+    "longer": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
+    "a bit": lambda file: file.write_bytes(file.read_bytes()[:-1] + bytes([file.read_bytes()[-1] ^ 1])),
+    "reversed": reverse,
+    "a ZIP file": replace_by_zip,
+    "missing": Path.unlink,
+    "a FIFO": lambda file: (file.unlink(), os.mkfifo(file)),
+    "endless": link_to_zero,
+}
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_damaged_artifacts_are_rebuilt(third: int, complete: Ranking, copy: Ranking, caplog: pytest.LogCaptureFixture) -> None:
+    """Damage every third file, each in another way, and delete the rankings, so that the others are read."""
+    files = [file for file in sorted(copy.cache.rglob("*")) if file.is_file() and file.name != "manifest.json"]
+    damages = itertools.cycle(DAMAGES.values())
+    for file in files[third::3]:
+        next(damages)(file)
+    for directory in copy.cache.glob("ranking-*"):
+        shutil.rmtree(directory)
+    shutil.rmtree(copy.output)
+    assert copy.rank() == read_files(complete.output)
+    assert copy.read_cache() == complete.read_cache()
+    assert caplog.text.count("checksum mismatch, rebuilding") > 10
+
+
+def test_damaged_rankings_and_runs_are_rebuilt(complete: Ranking, copy: Ranking) -> None:
+    damages = itertools.cycle(DAMAGES.values())
+    for file in [*sorted(copy.cache.glob("ranking-*/ranking.msgpack")), *sorted(copy.output.glob("aragorn-*.txt"))]:
+        next(damages)(file)
+    assert copy.rank() == read_files(complete.output)
+    assert copy.read_cache() == complete.read_cache()
+
+
+def test_damaged_manifests_are_rebuilt(complete: Ranking, copy: Ranking) -> None:
+    contents = itertools.cycle(["", "[]", "null", '{"inputs": {}, "files": {"part-00000.npy": 7}}', DEEP])
+    for file in sorted(copy.cache.glob("*/manifest.json")):
+        file.write_text(next(contents))
+    shutil.rmtree(copy.output)
+    assert copy.rank() == read_files(complete.output)
+    assert copy.read_cache() == complete.read_cache()
+
+
+@pytest.mark.parametrize("kind", ["topics", "corpus", "checkpoint"])
+def test_results_of_other_inputs_are_not_used(
+    kind: str, complete: Ranking, copy: Ranking, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
+) -> None:
+    if kind == "checkpoint":
+        for seed, name in enumerate(("knrm", "gru", "snrm", "sbert")):
+            write_tiny_ranker(checkpoints_copy, name, 50 + seed)
+    else:
+        file = corpus_with_topics / {"topics": "topics.xml", "corpus": "args-me.json"}[kind]
+        words = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["conclusion"].split()
+        file.write_text(file.read_text().replace(words[0], words[1]))
+    results, systems = [], KINDS[:4] if kind == "checkpoint" else KINDS
+    for directory in (copy.directory, tmp_path / "fresh"):
+        ranking = Ranking(directory, corpus_with_topics, checkpoints_copy)
+        shutil.rmtree(ranking.output, ignore_errors=True)
+        results.append(ranking.rank(*systems))
+    assert results[0] == results[1]
+    changed = {
+        name for name in systems if results[0][f"aragorn-{name}.txt"] != read_files(complete.output)[f"aragorn-{name}.txt"]
+    }
+    assert changed == set(systems)
+
+
+def test_complete_results_are_reused(complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
+    for function in (
+        "systems.execution.encode_rankings", "inference.pair_scoring.RemoteScorer", "inference.enrichment.enrich_texts",
+        "retrieval.latent._build_index", "retrieval.dense._build_vectors", "data.args_me.read_arguments",
+    ):  # fmt: skip
+        monkeypatch.setattr(f"submission.{function}", None)  # a call would fail
+    shutil.rmtree(copy.output)
+    assert copy.rank() == read_files(complete.output)

@@ -1,0 +1,105 @@
+"""Contract of interruptions: at any time a one-line message, a documented exit code, complete runs, and a usable cache."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main
+from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
+from tests.conftest import ROOT, read_files
+from tests.contract.conftest import Call
+from tests.contract.input_files import touche, write_files
+
+pytestmark = pytest.mark.slow
+DELAYS = (0.0, 0.15, 0.4, 0.9, 1.6)  # seconds until the signal: during startup, the import of torch, or ranking
+STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
+
+
+@pytest.fixture
+def command(tmp_path: Path, trained: Path) -> list[str]:
+    """Return a `rank` command."""
+    source = write_files(tmp_path / "input", touche())
+    paths = ["-i", source, "-o", tmp_path / "out", "--cache-dir", tmp_path / "cache", "--checkpoints", trained]
+    return ["rank", *map(str, paths), "--device", "cpu", "--system", "bm25", "--system", "knrm"]
+
+
+@pytest.fixture(autouse=True)
+def default_signal_handlers() -> Iterator[None]:
+    """Reset signal handlers, since children of a background job in a shell ignore SIGINT."""
+    handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
+    yield
+    for signum, handler in handlers.items():
+        signal.signal(signum, handler)
+
+
+@pytest.mark.parametrize("signum", SIGNAL_EXIT_CODES, ids=lambda signum: signum.name)
+@pytest.mark.parametrize("delay", DELAYS)
+def test_signal_exits_cleanly_at_any_time(
+    command: list[str], tmp_path: Path, call: Call, signum: signal.Signals, delay: float
+) -> None:
+    process = subprocess.Popen([sys.executable, "-m", "submission", *command], cwd=ROOT, stderr=subprocess.PIPE)
+    time.sleep(delay)
+    process.send_signal(signum)
+    text, code = process.communicate(timeout=60)[1].decode(), SIGNAL_EXIT_CODES[signum]
+    assert "Traceback" not in text or delay < STARTUP_SECONDS, text
+    assert process.returncode in ({code, -signum} if delay < STARTUP_SECONDS else {code, 0}), text
+    if process.returncode == code:
+        assert text.splitlines()[-1:] == [MESSAGE.decode().strip()]
+    for run in (tmp_path / "out").glob("aragorn-*.txt"):  # complete
+        assert len(run.read_text().splitlines()) >= 2
+    assert not list((tmp_path / "out").glob(".*.part"))
+    assert call(*command)[0] == 0
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-", "2>/dev/full", ">/dev/full 2>/dev/full"])
+def test_rank_runs_without_standard_streams(command: list[str], tmp_path: Path, call: Call, closed: str) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "submission", *command]
+    assert subprocess.run(shell, cwd=ROOT, check=False).returncode == 0
+    runs = read_files(tmp_path / "out")
+    assert call(*command, "--overwrite")[0] == 0
+    assert read_files(tmp_path / "out") == runs
+
+
+def test_check_survives_a_closed_pipe(command: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    check = [sys.executable, "-m", "submission", "check", *command[1:3], *command[7:9]]
+    process = subprocess.run(check, cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert process.returncode == 0, process.stderr
+    assert "Traceback" not in process.stderr
+    assert "Error" not in process.stderr
+
+
+def count_files(directory: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(directory))
+
+
+def test_killed_executions_resume(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> None:
+    """Rank with all systems in a process that is killed or interrupted whenever a random number of files exists."""
+    paths = ["-i", topics_and_corpus, "--checkpoints", all_checkpoints_dir, "-o", tmp_path / "out"]
+    command = ["rank", *map(str, paths), "--device", "cpu", "--cache-dir"]
+    assert main([*command, str(tmp_path / "whole")]) == 0
+    expected, total, rng = read_files(tmp_path / "out"), count_files(tmp_path / "whole"), random.Random(7)
+    shutil.rmtree(tmp_path / "out")
+    for signum in (signal.SIGKILL, *SIGNAL_EXIT_CODES) * 2:
+        file_count = rng.randint(count_files(tmp_path / "killed") + 1, total - 2)
+        process = subprocess.Popen([sys.executable, "-m", "submission", *command, str(tmp_path / "killed")], cwd=ROOT)
+        while count_files(tmp_path / "killed") < file_count and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signum)
+        assert process.wait(60) == SIGNAL_EXIT_CODES.get(signum, -signum)
+        for file in (tmp_path / "out").glob("aragorn-*.txt"):  # each run is complete or absent
+            assert file.read_bytes() == expected[file.name]
+    assert main([*command, str(tmp_path / "killed")]) == 0
+    assert read_files(tmp_path / "out") == expected
