@@ -207,7 +207,7 @@ def test_damaged_or_outdated_checkpoints_are_replaced(fit: Command, work_dir: Pa
         (checkpoint / file).write_text(json.dumps({**content, **change}))
         assert main(fit(ONE_EPOCH)) == 0
         assert read_files(checkpoint) == before
-    assert main(fit(ONE_EPOCH, "-o", str(checkpoints / "knrm"))) == 0  # replaces another checkpoint
+    assert main(fit(ONE_EPOCH, "--restart", "-o", str(checkpoints / "knrm"))) == 0  # replaces another checkpoint
     assert read_files(checkpoints / "knrm") == before
 
 
