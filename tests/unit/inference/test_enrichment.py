@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -16,13 +16,7 @@ import torch
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine, LocalEngine
 from submission.inference import enrichment
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import (
-    FrequencyLoader,
-    annotate_texts,
-    enrich_collection,
-    enrich_separately,
-    enrich_texts,
-)
+from submission.inference.enrichment import annotate_texts, enrich_collection, enrich_separately, enrich_texts
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
@@ -34,15 +28,7 @@ DOCNOS = [f"d{index:03}" for index in range(600)]
 COLLECTION = pd.DataFrame({"docno": DOCNOS, "conclusion": "", "premise": TEXTS})
 
 
-@dataclass
-class Passage:
-    text: str
-
-    def __len__(self) -> int:
-        return len(self.text.split())
-
-
-class LengthWeighting(Enricher[Passage]):
+class LengthWeighting(Enricher[list[str]]):
     """An enricher that weights each word by its length; words of one or two letters are not indexed."""
 
     output_name = "length"
@@ -51,35 +37,26 @@ class LengthWeighting(Enricher[Passage]):
         super().__init__(None)
         self.computed: list[list[str]] = []
 
-    def annotate(self, passages: Sequence[Passage]) -> list[list[TokenAnnotation]]:
-        self.computed.append([passage.text for passage in passages])
-        return [
-            [TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in passage.text.split()] for passage in passages
-        ]
+    def annotate(self, passages: Sequence[list[str]]) -> list[list[TokenAnnotation]]:
+        self.computed.append([" ".join(words) for words in passages])
+        return [[TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words] for words in passages]
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
-        for passage in passages:
-            counts.update({word.surface: int(word.weight) for word in passage if word.weight > 2})
+        for word in chain.from_iterable(passages):
+            counts.update({word.surface: int(word.weight)} if word.weight > 2 else {})
         return counts
-
-
-class SentenceTokeniser:
-    file: ClassVar[str] = "none"
-
-    def split(self, text: str) -> list[Passage]:
-        return [Passage(part) for part in text.split(".") if part.strip()]
 
 
 @pytest.fixture
 def checkpoint() -> EnricherCheckpoint:
-    reader: Any = SentenceTokeniser()
-    return EnricherCheckpoint(LengthWeighting(), reader, "a test")
+    sentences = SimpleNamespace(split=lambda text: [part.split() for part in text.split(".") if part.strip()])
+    return EnricherCheckpoint(LengthWeighting(), cast(Any, sentences), "a test")
 
 
 def enrich(
     checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOCNOS), engine: Engine = LOCAL_ENGINE
-) -> FrequencyLoader:
+) -> enrichment.FrequencyLoader:
     """Enrich the first documents of the collection."""
 
     def load_texts(docnos: Sequence[str]) -> list[str]:
@@ -94,7 +71,7 @@ def test_passages_are_assigned_to_their_texts(checkpoint: EnricherCheckpoint) ->
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
-    assert checkpoint.network.computed == [["seven eight nine ten eleven", " two three four", " five six", "one"]]
+    assert checkpoint.network.computed == [["seven eight nine ten eleven", "two three four", "five six", "one"]]
     assert enrich_texts(["a bb ccc dddd. ccc"], checkpoint, CPU) == [{"ccc": 6, "dddd": 4}]
     checkpoint.network.computed.clear()
     assert enrich_separately(checkpoint, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]

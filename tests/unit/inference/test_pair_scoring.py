@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor
 
 from submission.engine.base import CPU
 from submission.errors import CheckpointError
@@ -56,41 +56,12 @@ def score_alone(checkpoint: RankerCheckpoint) -> list[float]:
     return [checkpoint.network(*pad([query]), *pad([document])).item() for query, document in pairs]
 
 
-def count_batches(checkpoint: RankerCheckpoint, monkeypatch: pytest.MonkeyPatch, memory: int = 100) -> list[int]:
-    """Return a list of the sizes of the batches that will be scored; larger ones than `memory` run out of it."""
-    score_features, sizes = KNRM.score_features, []
-
-    def record(self: KNRM, features: Tensor) -> Tensor:
-        sizes.append(len(features))
-        if len(features) > memory:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return score_features(self, features)
-
-    monkeypatch.setattr(KNRM, "score_features", record)
-    return sizes
-
-
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
     expected = score_alone(knrm)
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
     assert len(set(expected)) > 3
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
     assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
-
-
-def test_finished_shards_are_reused(knrm: RankerCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = score(knrm, tmp_path)
-    (tmp_path / "part-00001.npy").write_bytes(b"\x93NUMPY damaged")
-    sizes = count_batches(knrm, monkeypatch)
-    assert (score(knrm, tmp_path) == first).all()
-    assert sizes == [2]  # batches: two of one topic, one of the other
-
-
-def test_batches_beyond_memory_are_halved(knrm: RankerCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = score(knrm, tmp_path / "full")
-    sizes = count_batches(knrm, monkeypatch, memory=1)
-    np.testing.assert_allclose(score(knrm, tmp_path / "halves"), expected, rtol=0, atol=1e-5)
-    assert sizes == [2, 1, 1] * 3
 
 
 def test_nan_scores_fail_with_their_document(knrm: RankerCheckpoint, tmp_path: Path) -> None:
@@ -110,3 +81,22 @@ def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: p
     assert lengths == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
     assert len(set(expected)) == 6
+
+
+def test_documents_are_loaded_once_for_all_tokenisers() -> None:
+    loaded: list[str] = []
+
+    def load(docnos: Iterable[str]) -> pd.DataFrame:
+        loaded.extend(docnos)
+        return CORPUS[CORPUS["docno"].isin(loaded)]
+
+    tokens = TokenCache(TOPICS, load, Stopwatch())
+    golf, cruel = (WordTokeniser(Vocabulary([word]), MaxLengths()) for word in ("golf", "cruel"))
+    cut = WordTokeniser(Vocabulary(["zoos"]), MaxLengths(premise=1))
+    for tokeniser, docnos, expected in (
+        (golf, ["b"], {"b": [2, 1, 1]}), (cruel, ["a", "b", "a"], {"a": [1, 1, 2], "b": [1, 1, 1]}), (cut, ["a"], {"a": [2]}),
+    ):  # fmt: skip
+        ids = tokens.get_premise_ids(tokeniser, docnos)
+        assert {docno: token_ids.tolist() for docno, token_ids in ids.items()} == expected
+    assert loaded == ["b", "a", "a"]  # the last tokeniser shares no tokens
+    assert tokens.get_query_ids(golf) == {"1": [1, 1], "2": [1]}

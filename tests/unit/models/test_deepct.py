@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 
-from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
-from submission.inference.enrichment import annotate_texts, enrich_texts
-from submission.inference.pretrained import PretrainedEncoder
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import pad
 from submission.text.passages import PassageReader
-from tests.conftest import TINY_BERT, build_tiny_tokenizer, read_files, write_deepct
-from training.fitting.fit import save_network
-from training.fitting.initialisation import read_encoder_config
+from tests.conftest import TINY_BERT, build_tiny_tokenizer
 
 CPU = torch.device("cpu")
 TEXTS = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
@@ -42,17 +34,10 @@ def test_weights_do_not_depend_on_the_batch() -> None:
         np.testing.assert_allclose([word.weight for word in alone], [word.weight for word in words], rtol=0, atol=1e-5)
 
 
-@torch.no_grad()
-def test_dropout_only_in_training() -> None:
-    network, (ids, mask) = make_network(), pad([[4, 5, 6]])
+def test_dropout_and_frozen_layers_in_training() -> None:
+    network, (ids, mask) = make_network(frozen=1), pad([[4, 5, 6, 7], [8]])
     assert not torch.equal(network(ids, mask), network(ids, mask))
-    network.eval()
-    assert torch.equal(network(ids, mask), network(ids, mask))
-
-
-def test_frozen_layers_alone_have_no_gradient() -> None:
-    network = make_network(frozen=1)
-    network(*pad([[4, 5, 6, 7], [8]])).square().sum().backward()
+    network(ids, mask).square().sum().backward()
     without = {name for name, value in network.named_parameters() if value.grad is None}
     assert without == network.get_omitted_tensors()
     assert {name.split(".")[2] for name in without} == {"embeddings", "encoder"}
@@ -73,30 +58,7 @@ def test_term_frequencies_match_hand_computed_values() -> None:
     assert network.compute_term_frequencies([]) == {}
 
 
-def test_texts_are_enriched_by_their_passages(tmp_path: Path) -> None:
-    write_deepct(tmp_path, "deepct")
-    checkpoint = load_enricher(tmp_path / "deepct")
-    frequencies = enrich_texts(TEXTS, checkpoint, CPU)
-    assert (frequencies[2], frequencies[0] != {}) == ({}, True)
-    [passages] = annotate_texts(TEXTS[3:4], checkpoint, CPU)
-    assert [len(passage) for passage in passages] == [12, 12, 11]
-
-
 def test_more_word_pieces_than_positions_fail() -> None:
     DeepCT(DeepCT.Config(bert=BERT, pieces=62))
     with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
         DeepCT(DeepCT.Config(bert=BERT, pieces=63))
-
-
-def test_frozen_layers_are_not_stored(tmp_path: Path) -> None:
-    """A checkpoint over MiniLM is no larger than those of the rankers."""
-    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    network = DeepCT(DeepCT.Config(**read_encoder_config(pretrained, 3)))
-    network.load_state_dict({**network.state_dict(), **pretrained.load_encoder_weights()})
-    reader = PassageReader.load(pretrained.folder, network.config)
-    save_network(tmp_path / "deepct", EnricherCheckpoint, network, reader, {}, {"note": "untrained"}, "# test\n", pretrained)
-    stored = safetensors.torch.load_file(tmp_path / "deepct" / "model.safetensors")
-    assert not any("embeddings" in name or "layer.2." in name for name in stored)
-    assert sum(map(len, read_files(tmp_path / "deepct").values())) < 13e6
-    loaded = load_enricher(tmp_path / "deepct").network.state_dict()
-    assert all(torch.equal(loaded[name], network.state_dict()[name]) for name in network.get_omitted_tensors())

@@ -46,13 +46,3 @@ def test_padded_text_has_a_window_per_word() -> None:
     divided = network(padded=True, length=0.5).encode(*pad([[4, 6]]))[0]
     torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
     assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(("padded", "last"), [(False, 5), (True, 9)])
-def test_explanation_names_windows_and_sums_to_the_score(padded: bool, last: int) -> None:
-    ranker = network(padded=padded)
-    query, document = pad([[4, 6]]), pad([list(range(2, 12))])
-    explanation = ranker.explain(*query, *document)
-    assert sum(part.value for part in explanation.contributions) == pytest.approx(ranker(*query, *document).item(), abs=1e-12)
-    assert {position for part in explanation.contributions for position in part.document_positions} <= set(range(last + 1))
