@@ -74,14 +74,18 @@ ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL_DATA = ROOT.parent / "shared" / "data"
 
+TOPIC_WORDS = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]  # words of the conclusions of `corpus`
+FILLERS = [f"filler{chr(97 + i)}" for i in range(20)]  # other words of its premises
 SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")  # words of the sample's topics
 # Tiny networks, for speed.
 TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}  # 58 terms of `build_tiny_tokenizer`
 TINY_CONFIGS: dict[str, dict[str, object]] = {
     "gru": {"hidden": 6},
     "drmm": {"bins": 30, "hidden": (8, 5)},
     "snrm": {"latent": 40},
 }
+UNTRAINED = {"note": "untrained", "training_data": {"input": {}}}
 KNRM_RECIPE = """ranker = "knrm"
 [network]
 dimensions = 20
@@ -106,30 +110,31 @@ def make_argument(docno: str, conclusion: str = "Zoos are cruel", premise: str =
     return {"id": docno, "conclusion": conclusion, "premises": [{"text": premise, "stance": "PRO"}], "context": {}}
 
 
+DEFAULT_TOPICS = [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
+DEFAULT_ARGUMENTS = [
+    make_argument("a1"),
+    make_argument("a2", "Zoos are cruel!"),
+    make_argument("a3", "Golf is a sport", f"golf {PREMISE}"),
+    make_argument("a4", "Taxes should rise", f"taxes {PREMISE}"),
+    make_argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
+    make_argument("a6", "Cats make good pets", "too short"),
+]
+
+
 @pytest.fixture
 def make_input(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes an input directory with topics (number, title) and arguments."""
 
     def make(
-        topics: list[tuple[str, str]] | None = None,
-        arguments: list[dict[str, object]] | None = None,
+        topics: list[tuple[str, str]] = DEFAULT_TOPICS,
+        arguments: list[dict[str, object]] = DEFAULT_ARGUMENTS,
         name: str = "input",
     ) -> Path:
         directory = tmp_path / name
         directory.mkdir()
-        topic_pairs = topics if topics is not None else [("1", "Are zoos cruel?"), ("2", "Is golf a sport?")]
-        body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topic_pairs)
+        body = "".join(f"<topic><number>{n}</number><title>{t}</title></topic>\n" for n, t in topics)
         (directory / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
-        default_arguments = [
-            make_argument("a1"),
-            make_argument("a2", "Zoos are cruel!"),
-            make_argument("a3", "Golf is a sport", f"golf {PREMISE}"),
-            make_argument("a4", "Taxes should rise", f"taxes {PREMISE}"),
-            make_argument("a5", "Dogs make good pets", f"dogs {PREMISE}"),
-            make_argument("a6", "Cats make good pets", "too short"),
-        ]
-        content = {"arguments": default_arguments if arguments is None else arguments}
-        (directory / "args-me.json").write_text(json.dumps(content), encoding="utf-8")
+        (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}), encoding="utf-8")
         return directory
 
     return make
@@ -141,11 +146,9 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
     torch.manual_seed(0)
     tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
-    ranker = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8))
-    save_network(
-        tmp_path / "checkpoints" / "knrm", RankerCheckpoint, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n"
-    )
-    return tmp_path / "checkpoints"
+    ranker, directory = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8)), tmp_path / "checkpoints"
+    save_network(directory / "knrm", RankerCheckpoint, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
+    return directory
 
 
 @pytest.fixture
@@ -176,26 +179,15 @@ def build_tiny_tokenizer() -> Tokenizer:
 
 
 def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
-    """Write an untrained checkpoint of a ranker with a vocabulary for the texts of `corpus`.
-
-    Args:
-        directory: Directory of all checkpoints.
-        name: Name of the checkpoint.
-        seed: Random seed of the weights.
-        ranker_name: Name of the ranker, `name` by default.
-        **fields: Other fields of the ranker's Config.
-    """
+    """Write an untrained checkpoint of a ranker, by default the one called `name`, with a vocabulary for `corpus`."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = get_ranker_class(ranker_name)
     if ranker_class.token_unit == "pieces":
-        tokenizer = build_tiny_tokenizer()
-        bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-        ranker = ranker_class(ranker_class.Config(bert=bert, cls=2, sep=3))
-        tokeniser: Tokeniser = WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
+        ranker = ranker_class(ranker_class.Config(bert=TINY_ENCODER, cls=2, sep=3))
+        tokeniser: Tokeniser = WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
     else:
-        topic_words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-        vocabulary = Vocabulary([*topic_words, *(f"filler{chr(97 + i)}" for i in range(10)), *SAMPLE_WORDS])
+        vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10], *SAMPLE_WORDS])
         ranker = ranker_class(
             ranker_class.Config(vocabulary=len(vocabulary), dimensions=8, **TINY_CONFIGS.get(ranker_name, {}), **fields)
         )
@@ -212,9 +204,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     rng, arguments = np.random.default_rng(0), []
     for index in range(100):
-        words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in rng.choice(50, 3, replace=False)]
+        words = [TOPIC_WORDS[i] for i in rng.choice(50, 3, replace=False)]
         for premise in range(5 if index < 25 else 6):
-            text = [*words, *words, *(f"filler{chr(97 + i)}" for i in rng.choice(20, 14))]
+            text = [*words, *words, *(FILLERS[i] for i in rng.choice(20, 14))]
             arguments.append(make_argument(f"a{index}-{premise}", " ".join(words), " ".join(rng.permutation(text))))
     directory = tmp_path_factory.mktemp("corpus")
     (directory / "args-me.json").write_text(json.dumps({"arguments": arguments}))
@@ -250,28 +242,17 @@ def write_recipe(tmp_path: Path) -> Callable[[str], str]:
 def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     """Write an untrained DeepCT checkpoint that gives positive weights to some words of `corpus`."""
     torch.manual_seed(seed)
-    tokenizer = build_tiny_tokenizer()
-    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    enricher = DeepCT(DeepCT.Config(bert=bert, cls=2, sep=3, words=12, pieces=60))
+    enricher = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
-    passage_reader = PassageReader(tokenizer, 12, 60)
-    save_network(
-        directory / name,
-        EnricherCheckpoint,
-        enricher,
-        passage_reader,
-        {},
-        {"note": "untrained", "training_data": {"input": {}}},
-        "# test\n",
-    )
+    reader = PassageReader(build_tiny_tokenizer(), 12, 60)
+    save_network(directory / name, EnricherCheckpoint, enricher, reader, {}, UNTRAINED, "# test\n")
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     """Write an untrained TARGER checkpoint that keeps some words of `corpus` and drops others."""
     torch.manual_seed(seed)
-    topic_words = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]
-    vocabulary = Vocabulary([*topic_words, *(f"filler{chr(97 + i)}" for i in range(10))])
+    vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
     config = TARGER.Config(
         len(vocabulary), ("O", "B-P", "I-P", "B-C", "I-C"), dimensions=8, letter_dimensions=4, filters=3, hidden=6, longest=15
     )
@@ -279,16 +260,14 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
-    surface_reader = SurfaceReader(vocabulary, config.longest)
-    save_network(
-        directory / name,
-        EnricherCheckpoint,
-        tagger,
-        surface_reader,
-        {},
-        {"note": "untrained", "training_data": {"input": {}}},
-        "# test\n",
-    )
+    reader = SurfaceReader(vocabulary, config.longest)
+    save_network(directory / name, EnricherCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
+
+
+def write_parameters(directory: Path, parameters: object) -> None:
+    """Write a checkpoint without a network."""
+    contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
+    write_with_provenance(directory, contents, UNTRAINED)
 
 
 def write_lexical(
@@ -296,9 +275,7 @@ def write_lexical(
 ) -> None:
     """Write a checkpoint of a lexical system."""
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
-    parameters = LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment)
-    contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
-    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
+    write_parameters(directory / name, LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment))
 
 
 def write_learned_fusion(
@@ -307,19 +284,12 @@ def write_learned_fusion(
     """Write a checkpoint of a learned fusion with intercept 0.25 and weight 0.125 for the document length."""
     fingerprints = stage.get_member_checkpoints(CheckpointStore(directory))
     members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
-    model = LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125))
-    contents = {CONFIG: encode_json(msgspec.to_builtins(model)), METRICS: b"{}", CARD: b"# test"}
-    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
+    write_parameters(directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125)))
 
 
 def write_quality_reranking(directory: Path, name: str, depth: int, weight: float) -> None:
     """Write a checkpoint of a quality re-ranking of the top `depth` documents."""
-    contents = {
-        CONFIG: encode_json(msgspec.to_builtins(QualityInterpolation("1.1.0", depth, weight))),
-        METRICS: b"{}",
-        CARD: b"# test",
-    }
-    write_with_provenance(directory / name, contents, {"training_data": {"input": {}}})
+    write_parameters(directory / name, QualityInterpolation("1.1.0", depth, weight))
 
 
 @pytest.fixture(scope="session")
@@ -342,8 +312,7 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
     flags = ["--work-dir", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / "ensemble")]
-    flags += ["--device", "cpu"]
-    assert run_training(["fuse", "ensemble", *flags]) == 0
+    assert run_training(["fuse", "ensemble", *flags, "--device", "cpu"]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
     members = [name for name, _ in fusion.members]

@@ -1,6 +1,6 @@
 """Build the image from the Dockerfile with buildah, and run it in Linux namespaces without a container engine.
 
-    python -m tests.container.image WORK_DIR [ray]     # build in WORK_DIR, optionally with Ray, and print the layers
+    python -m tests.container.image WORK_DIR [ray]     # build in WORK_DIR, optionally with Ray, and print the size
 
 Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11 from debootstrap instead of
 python:3.11-slim, which would require access to a registry. The pip configuration of this machine is mounted during the build.
@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -41,38 +40,25 @@ def find_obstacle() -> str:
 class Image:
     """The container image, built and mounted."""
 
-    def __init__(self, work_dir: Path, index: str | None = None, layers: bool = False, ray: bool = False) -> None:
+    def __init__(self, work_dir: Path, ray: bool = False) -> None:
         """Build the image, or reuse an earlier build.
 
         Args:
             work_dir: Empty directory, or the directory of an earlier build.
-            index: Value of the build argument TORCH_INDEX, by default the index of CPU builds.
-            layers: Whether to store one layer per instruction, as docker does; this needs several times the disk space.
             ray: Whether to install Ray (build argument RAY=yes).
         """
         self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
         self._build_base()
-        index = index or _find_cpu_index(work_dir)
+        index = _find_cpu_index(work_dir)
         paths = [*_write_pip_settings(work_dir), *_find_local_paths([index])]
         mounts = [flag for path in paths for flag in ("--volume", f"{path}:{path}:ro")]
         mounts += ["--volume", f"{work_dir / 'pip.conf'}:/etc/pip.conf:ro"]
         build_args = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={read_revision()}"]
         flags = [flag for argument in [*build_args, *(["RAY=yes"] if ray else [])] for flag in ("--build-arg", argument)]
-        flags += ["--layers"] if layers else []
         self._buildah("bud", "--isolation", "chroot", "--network", "host", *mounts, *flags, "-t", name, str(ROOT))
         self.config = json.loads(self._buildah("inspect", "--type", "image", name))
         container = self._buildah("from", "--pull-never", name).strip()
         self.root = Path(self._buildah("mount", container).strip())
-
-    def list_layers(self) -> list[tuple[str, int]]:
-        """List the instruction and the uncompressed size in bytes of each layer, starting with the base image."""
-        history = [entry for entry in self.config["OCIv1"]["history"] if not entry.get("empty_layer")]
-        layers = {layer["id"]: layer for layer in self._read_storage("layers")}
-        chain = [next(image["layer"] for image in self._read_storage("images") if image["id"] == self.config["FromImageID"])]
-        while "parent" in layers[chain[-1]]:
-            chain.append(layers[chain[-1]]["parent"])
-        sizes = [layers[layer]["diff-size"] for layer in reversed(chain)]
-        return [(entry.get("created_by", "base image"), size) for entry, size in zip(history, sizes, strict=True)]
 
     def measure_size(self) -> int:
         """Return the total size of all files in bytes."""
@@ -129,21 +115,9 @@ class Image:
         self._buildah("commit", "--quiet", "--rm", container, self._base)
         shutil.rmtree(root)
 
-    def _read_storage(self, table: str) -> list[dict[str, Any]]:
-        """Read a table of buildah's storage, "images" or "layers"."""
-        file = self._work_dir / "storage" / f"vfs-{table}" / f"{table}.json"
-        return list(json.loads(file.read_text(encoding="utf-8")))
-
     def _buildah(self, *arguments: str) -> str:
-        storage = [
-            "--root",
-            str(self._work_dir / "storage"),
-            "--runroot",
-            str(self._work_dir / "run"),
-            "--storage-driver",
-            "vfs",
-        ]
-        return _run_command("buildah", *storage, *arguments)
+        storage = ["--root", str(self._work_dir / "storage"), "--runroot", str(self._work_dir / "run")]
+        return _run_command("buildah", *storage, "--storage-driver", "vfs", *arguments)
 
 
 def _run_command(*command: str) -> str:
@@ -202,7 +176,4 @@ def _find_local_paths(words: list[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    image = Image(Path(sys.argv[1]).resolve(), layers=True, ray=sys.argv[2:] == ["ray"])
-    for instruction, size in image.list_layers():
-        print(f"{size:13,} {instruction[:150]}")
-    print(f"{image.measure_size():13,} total")
+    print(f"{Image(Path(sys.argv[1]).resolve(), ray=sys.argv[2:] == ['ray']).measure_size():,} bytes")

@@ -20,6 +20,7 @@ from tests.unit.test_readme import tira_commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
 
+COMMAND = ["/aragorn/run.sh", "-i", "/in", "-o", "/out"]
 MAX_IMAGE_BYTES = 2.5e9  # maximum size of the CPU image
 
 
@@ -63,24 +64,35 @@ def create_writable(directory: Path) -> Path:
     return directory
 
 
+def start(image: Image, input_dir: Path, output: Path) -> subprocess.Popen[str]:
+    """Start all systems in a container, and return when the first results are there."""
+    process = image.start(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
+    while not (output / "fingerprint.json").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    return process
+
+
+def run(image: Image, input_dir: Path, output: Path) -> tuple[int, str]:
+    """Run all systems in a container; return the exit code and the log."""
+    return image.run(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
+
+
 def read_runs(directory: Path) -> dict[str, bytes]:
     """Map the name of each run file in a directory to its content."""
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
 
 
-def run_like_tira(image: Image, command: str, input_dir: Path, output: Path, input_run: Path | None = None) -> tuple[int, str]:
-    """Run a command with TIRA's environment variables, shell wrapper and mounts."""
+def run_like_tira(image: Image, system: str, input_dir: Path, output: Path, input_run: Path | None = None) -> str:
+    """Run the command of a system with TIRA's environment variables, shell wrapper and mounts; return the log."""
     mounts = {"/tira-data/input": (input_dir, "ro"), "/tira-data/output": (output, "rw")}
-    environment = {
-        "inputDataset": "/tira-data/input",
-        "outputDir": "/tira-data/output",
-        "TIRA_INPUT_DATASET": "/tira-data/input",
-        "TIRA_OUTPUT_DIR": "/tira-data/output",
-        "TIRA_DATASET_ID": "id",
-    }
+    environment = {"inputDataset": "/tira-data/input", "outputDir": "/tira-data/output", "TIRA_DATASET_ID": "id"}
+    environment |= {"TIRA_INPUT_DATASET": environment["inputDataset"], "TIRA_OUTPUT_DIR": environment["outputDir"]}
     if input_run:
         mounts["/tira-data/input-run"], environment["inputRun"] = (input_run, "ro"), "/tira-data/input-run"
-    return image.run(["sh", "-c", f"sleep .1; {command}"], mounts, environment)
+    code, log = image.run(["sh", "-c", f"sleep .1; {tira_commands()[system]}"], mounts, environment)
+    assert code == 0, log
+    return log
 
 
 def test_image_labels_entry_point_and_contents(image: Image) -> None:
@@ -97,24 +109,22 @@ def test_image_labels_entry_point_and_contents(image: Image) -> None:
     assert image.measure_size() < MAX_IMAGE_BYTES
 
 
-def test_tira_commands_write_the_runs_of_run_sh(image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
-    commands = tira_commands()
-    for system in SYSTEMS:
-        output = create_writable(tmp_path / system)
-        code, log = run_like_tira(image, commands[system], input_dir, output)
-        assert code == 0, log
-        assert sorted(file.name for file in output.iterdir()) == sorted(
-            [f"aragorn-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"]
-        )
-        assert (output / "run.txt").read_bytes() == (expected_dir / f"aragorn-{system}.txt").read_bytes(), system
-        record = json.loads((output / "fingerprint.json").read_text())
-        assert record["inputs"] == json.loads((expected_dir / "fingerprint.json").read_text())["inputs"]
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_tira_commands_write_the_runs_of_run_sh(
+    system: str, image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
+) -> None:
+    output = create_writable(tmp_path / system)
+    run_like_tira(image, system, input_dir, output)
+    files = {file.name for file in output.iterdir()}
+    assert files == {f"aragorn-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"}
+    assert (output / "run.txt").read_bytes() == (expected_dir / f"aragorn-{system}.txt").read_bytes()
+    inputs = [json.loads((folder / "fingerprint.json").read_text())["inputs"] for folder in (output, expected_dir)]
+    assert inputs[0] == inputs[1]
 
 
 def test_default_command_writes_all_runs(image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
     output = create_writable(tmp_path / "out")
-    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
-    code, log = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
+    code, log = run(image, input_dir, output)
     assert code == 0, log
     assert read_runs(output) == read_runs(expected_dir)
     assert len(read_runs(output)) == len(SYSTEMS) + 1
@@ -124,7 +134,7 @@ def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, e
     image, (output, temporary_dir) = Image(build_dir, ray=True), (create_writable(tmp_path / name) for name in ("out", "tmp"))
     assert image.measure_size() < MAX_IMAGE_BYTES + 0.3e9
     mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw"), "/tmp": (temporary_dir, "rw")}
-    code, log = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out", "--engine", "ray"], mounts, {})
+    code, log = image.run([*COMMAND, "--engine", "ray"], mounts, {})
     assert code == 0, log
     assert "parts in Ray" in log
     assert read_runs(output) == read_runs(expected_dir)
@@ -138,21 +148,15 @@ def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> N
     (input_run / "run.txt").write_text("1 Q0 d2 1 2.0 x\n1 Q0 d1 2 1.0 x\n")
     tmp_path.chmod(0o755)
     tmp_path.parent.chmod(0o755)
-    command = tira_commands()["knrm"]
-    code, log = run_like_tira(image, command, input_dir, output, input_run)
-    assert code == 0, log
+    log = run_like_tira(image, "knrm", input_dir, output, input_run)
     assert {line.split()[2] for line in (output / "run.txt").read_text().splitlines()} == {"d1", "d2"}
     assert "premises and conclusion are one text" in log
 
 
 def test_second_container_on_the_same_output_fails(image: Image, input_dir: Path, tmp_path: Path) -> None:
     output = create_writable(tmp_path / "out")
-    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
-    first = image.start(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
-    while not (output / "fingerprint.json").exists():
-        assert first.poll() is None
-        time.sleep(0.1)
-    code, log = image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
+    first = start(image, input_dir, output)
+    code, log = run(image, input_dir, output)
     assert (code, "in use by another process" in log) == (5, True)
     first.kill()
     first.communicate()
@@ -162,14 +166,10 @@ def test_interrupted_container_exits_cleanly_and_resumes(
     image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
 ) -> None:
     output = create_writable(tmp_path / "out")
-    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
-    process = image.start(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})
-    while not (output / "fingerprint.json").exists():
-        assert process.poll() is None
-        time.sleep(0.1)
+    process = start(image, input_dir, output)
     [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()  # process 1 of the container
     os.kill(int(child), signal.SIGTERM)
     assert "interrupted; run the same command again" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]
-    assert image.run(["/aragorn/run.sh", "-i", "/in", "-o", "/out"], mounts, {})[0] == 0
+    assert run(image, input_dir, output)[0] == 0
     assert read_runs(output) == read_runs(expected_dir)

@@ -20,18 +20,13 @@ from tests.conftest import make_argument, write_deepct, write_lexical
 
 FILLER = "the filler of these topics was told to them at length, again and again, by those who count the words"
 GOLDEN = {
-    "documents": "0f5c10cc3ba0b4ee",
-    "enriched-deepct": "e60982ec03a326b7",
-    "rows": "cd93d211a3637662",
-    "terms": "5f2ead82b2319206",
-    "terms-deepct": "5e34111ccfd54e5c",
-}
+    "documents": "0f5c10cc3ba0b4ee", "enriched-deepct": "e60982ec03a326b7", "rows": "cd93d211a3637662",
+    "terms": "5f2ead82b2319206", "terms-deepct": "5e34111ccfd54e5c",
+}  # fmt: skip
 RANKINGS = {
-    "bm25": "f7f2150524764a09",
-    "dirichlet": "3d9aefb1c482f2b8",
-    "bm25_rm3": "50790540f137aa8c",
+    "bm25": "f7f2150524764a09", "dirichlet": "3d9aefb1c482f2b8", "bm25_rm3": "50790540f137aa8c",
     "deepct_dirichlet": "e7b1cf6f31022fa5",
-}
+}  # fmt: skip
 
 
 def hash_artifacts(directory: Path) -> dict[str, str]:
@@ -57,9 +52,7 @@ def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callabl
     write_lexical(checkpoints, "bm25_rm3", BM25(), RM3(2, 4, 0.5, max_df_ratio=1.0))
     write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     execution = make_execution(make_input(arguments=documents), checkpoints=checkpoints)
-    rankings = {
-        name: execution.get_ranking(SYSTEMS[name].stage) for name in ("bm25", "dirichlet", "bm25_rm3", "deepct_dirichlet")
-    }
+    rankings = {name: execution.get_ranking(SYSTEMS[name].stage) for name in RANKINGS}
     runs = {name: format_run(ranking.assign(score=ranking["score"].round(3)), "a") for name, ranking in rankings.items()}
     hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
     assert (hash_artifacts(execution.working_directory.directory), hashes) == (GOLDEN, RANKINGS)

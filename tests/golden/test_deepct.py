@@ -70,11 +70,9 @@ def test_word_pieces_and_targets() -> None:
 @pytest.mark.parametrize(("inputs", "expected"), list(zip(TEXT["targets_input"], TEXT["targets"], strict=True)))
 def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
     pieces, recall = inputs
-    text = " ".join(pieces).replace(" ##", "")
-    passage = reader().encode(text)
-    actual = piece_targets(passage, label_words(passage, recall))
-    assert np.where(actual < 0, 0, actual).tolist() == expected[0]
-    assert (actual >= 0).astype(int).tolist() == expected[1]
+    passage = reader().encode(" ".join(pieces).replace(" ##", ""))
+    targets = piece_targets(passage, label_words(passage, recall))
+    assert [np.where(targets < 0, 0, targets).tolist(), (targets >= 0).astype(int).tolist()] == expected[:2]
 
 
 def test_predictions() -> None:

@@ -22,10 +22,8 @@ DETERMINED = [  # ListMLE breaks ties at random and counts padding
     (case, name) for case in CASES for name in THEIRS if name != "list_mle" or case == "pairs"
 ]
 
-HAS_EQUAL_SCORES = {
-    ("ties", "logistic"): 0,
-    ("pairs", "logistic"): 2,
-}  # rows whose equal scores have gradient 0 in the reference and -1/2 in this code
+# Rows whose equal scores have gradient 0 in the reference and -1/2 in this code.
+HAS_EQUAL_SCORES = {("ties", "logistic"): 0, ("pairs", "logistic"): 2}
 
 
 def compute_loss_and_gradient(
@@ -40,20 +38,14 @@ def compute_loss_and_gradient(
 
 
 @pytest.mark.parametrize(("case", "name"), DETERMINED)
-def test_losses_equal_the_equations(case: str, name: str) -> None:
+def test_losses_equal_the_equations_and_the_reference(case: str, name: str) -> None:
+    key = f"{case}.{THEIRS[name]}.estimator"
     loss, gradient = compute_loss_and_gradient(name, case)
-    key = f"{case}.{THEIRS[name]}.estimator"
-    torch.testing.assert_close(loss, EXACT[key], rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(gradient, EXACT[f"{key}_grad"], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(("case", "name"), DETERMINED)
-def test_losses_equal_the_reference(case: str, name: str) -> None:
+    torch.testing.assert_close((loss, gradient), (EXACT[key], EXACT[f"{key}_grad"]), rtol=1e-9, atol=1e-9)
     loss, gradient = compute_loss_and_gradient(name, case, torch.float32)
-    key = f"{case}.{THEIRS[name]}.estimator"
-    torch.testing.assert_close(loss, EXPECTED[key], rtol=1e-5, atol=1e-6)
-    sloped = torch.tensor([row != HAS_EQUAL_SCORES.get((case, name)) for row in range(len(gradient))])
-    torch.testing.assert_close(gradient[sloped], EXPECTED[f"{key}_grad"][sloped], rtol=1e-5, atol=1e-6)
+    rows = [row for row in range(len(gradient)) if row != HAS_EQUAL_SCORES.get((case, name))]
+    expected = (EXPECTED[key], EXPECTED[f"{key}_grad"][rows])
+    torch.testing.assert_close((loss, gradient[rows]), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_logistic_loss_gradient_at_equal_scores() -> None:
@@ -65,16 +57,13 @@ def test_logistic_loss_gradient_at_equal_scores() -> None:
 
 def test_list_mle_without_ties() -> None:
     """The reference counts padding: values agree for unpadded rows, gradients for all rows."""
-    unpadded = slice(0, 2)
-    theirs = EXPECTED["no_ties.list_mle_loss.per_list"][unpadded].double()
-    torch.testing.assert_close(
-        compute_loss_and_gradient("list_mle", "no_ties", rows=unpadded)[0], theirs.mean(0, keepdim=True), rtol=1e-6, atol=0
-    )
-    gradient = EXACT["no_ties.list_mle_loss.estimator_grad"]
-    torch.testing.assert_close(compute_loss_and_gradient("list_mle", "no_ties")[1], gradient, rtol=1e-9, atol=1e-9)
+    loss, gradient = compute_loss_and_gradient("list_mle", "no_ties")
     added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4  # ln(m!) of 2 and of 3 padded items, in 4 lists
-    value = EXACT["no_ties.list_mle_loss.estimator"]
-    torch.testing.assert_close(compute_loss_and_gradient("list_mle", "no_ties")[0], value - added, rtol=1e-9, atol=1e-9)
+    expected = (EXACT["no_ties.list_mle_loss.estimator"] - added, EXACT["no_ties.list_mle_loss.estimator_grad"])
+    torch.testing.assert_close((loss, gradient), expected, rtol=1e-9, atol=1e-9)
+    unpadded = compute_loss_and_gradient("list_mle", "no_ties", rows=slice(0, 2))[0]
+    theirs = EXPECTED["no_ties.list_mle_loss.per_list"][:2].double().mean(0, keepdim=True)
+    torch.testing.assert_close(unpadded, theirs, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("case", ["ties", "dense_ranks", "large_scores"])
@@ -84,9 +73,8 @@ def test_list_mle_averages_orders_of_ties(case: str) -> None:
     for row in range(len(mean)):
         padding = (INPUTS[f"{case}.labels"][row] < 0).sum()
         added = torch.lgamma(padding + torch.ones(1, dtype=torch.float64))  # ln(m!) of m padded items
-        losses = added + torch.cat(
-            [compute_loss_and_gradient("list_mle", case, rows=slice(row, row + 1))[0] for _ in range(300)]
-        )
+        rows = slice(row, row + 1)
+        losses = added + torch.cat([compute_loss_and_gradient("list_mle", case, rows=rows)[0] for _ in range(300)])
         slack = 1e-6 * highest[row].abs()
         assert lowest[row] - slack <= losses.min()
         assert losses.max() <= highest[row] + slack

@@ -27,6 +27,9 @@ def test_cls_only_layer_preserves_scores_and_gradients() -> None:
     assert scores[0].std() > 1e-3
     assert torch.equal(*scores)
     for parameter, expected in zip(network.parameters(), plain.parameters(), strict=True):
+        assert parameter.grad is not None
         assert torch.equal(parameter.grad, expected.grad)
-    widths = [layer.shape[1] for layer in network.encoder(*INPUTS)._layers]
+    with torch.no_grad():
+        assert (network.eval()(*INPUTS) - plain.eval()(*INPUTS)).abs().max() < 1e-12
+        widths = [layer.shape[1] for layer in network.encoder(*INPUTS)._layers]
     assert widths[0] > widths[-1] == 1

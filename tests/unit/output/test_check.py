@@ -193,7 +193,7 @@ def test_damaged_checkpoints_are_reported(
 def test_texts_of_another_corpus_version_are_listed(
     make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = make_input(None, [make_argument("S1-A1"), make_argument("S2-A2")])
+    directory = make_input(arguments=[make_argument("S1-A1"), make_argument("S2-A2")])
     command = [
         "check",
         "-i",

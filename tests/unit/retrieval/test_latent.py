@@ -92,19 +92,6 @@ def test_search_returns_positive_scores_in_order(
     assert "topic 3 (unheard): no document shares a latent term" in caplog.text
 
 
-def test_search_reads_only_query_terms(index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray]) -> None:
-    used = int(np.bincount(vectors[1].nonzero()[1]).argmax())
-    matrix = index._postings
-    matrix.data = np.full(len(matrix.indices), np.nan, dtype=np.float32)
-    columns = slice(matrix.indptr[used], matrix.indptr[used + 1])
-    matrix.data[columns] = 1.0
-    query = np.zeros(50, dtype=np.float32)
-    query[used] = 2.0
-    scores = index.score_all(query)
-    assert np.isfinite(scores).all()
-    assert scores.sum() == 2.0 * (columns.stop - columns.start) > 0
-
-
 def test_index_equals_the_reference(tmp_path: Path) -> None:
     _, _, expected = load("snrm")
     query, *documents = (expected[f"{text}_repr_f32"].numpy() for text in TEXTS)

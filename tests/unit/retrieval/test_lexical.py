@@ -131,15 +131,14 @@ def test_ties_keep_document_order(build_index: BuildIndex, depth: int) -> None:
 
 
 def test_search_does_not_depend_on_threads(six_documents: TermIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    titles = ["school law", "teacher", "gun tax", "unheard", ""] * 8
-    results = {}
+    titles, expansion = ["school law", "teacher", "gun tax", "unheard", ""] * 8, RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1)
+    results = []
     for threads in (1, 4):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        answers = search_all(six_documents, titles, Dirichlet(10), RM3(2, 3, 0.6, min_df=1, max_df_ratio=1.1), 10, "topics")
-        results[threads] = [(hits.documents.tolist(), hits.scores.tolist()) for hits in answers]
-    assert results[1] == results[4]
-    assert results[1][4] == ([], [])
-    assert len(results[1]) == 40
+        hits = search_all(six_documents, titles, Dirichlet(10), expansion, 10, "topics")
+        results.append([(topic.documents.tolist(), topic.scores.tolist()) for topic in hits])
+    assert results[0] == results[1]
+    assert (len(results[0]), results[0][4]) == (40, ([], []))
 
 
 @pytest.mark.parametrize("seed", range(5))
