@@ -84,7 +84,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
         document_issues = _find_collection_issues(documents, reader.min_premise_words, report)
     report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
-        issues = _catch_issues(dataset.supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
+        issues = _catch_issues(dataset.get_supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
         report.add("supplied ranking", issues, InputError.exit_code)
     if not document_issues and isinstance(reader, ArgsMeReader):
         _check_ids(documents, ids_file, report)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from submission.data.trec_lines import ORDERS, RULE
+from submission.data.trec_lines import AUTO_ORDER, ORDERS
 from submission.errors import SubmissionError, abbreviate, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging
@@ -57,7 +57,7 @@ class Commands:
         self.parser = parser
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
-    def group(self, name: str, description: str, metavar: str) -> Self:
+    def add_group(self, name: str, description: str, metavar: str) -> Self:
         """Add a subcommand that itself has subcommands."""
         return type(self)(self._add_parser(name, description), metavar)
 
@@ -77,7 +77,7 @@ class Commands:
 
 def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR", **settings: Any) -> None:
     """Add an option that takes a path."""
-    parser.add_argument(*names, type=path_argument, metavar=metavar, **settings)
+    parser.add_argument(*names, type=parse_path, metavar=metavar, **settings)
 
 
 def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
@@ -89,16 +89,16 @@ def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
 
 def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the flags and settings of shared options by destination; defaults depend on environment variables."""
-    directory = {"type": path_argument, "metavar": "DIR"}
+    directory = {"type": parse_path, "metavar": "DIR"}
     input_dir = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
     input_run = path_from_environment(["inputRun"], None)
     return {
         "input_dir": ("-i --input", directory | {"default": input_dir, "help":
             "input directory: topics*.xml and args.me JSON, or a TIREx data set"}),
-        "input_run": ("--input-run", {"type": path_argument, "metavar": "PATH", "default": input_run, "help":
+        "input_run": ("--input-run", {"type": parse_path, "metavar": "PATH", "default": input_run, "help":
             "TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents"}),
         "order": ("--order", {"choices": ORDERS, "default": ORDERS[0], "help":
-            f"order of documents in supplied rankings; auto: {RULE}"}),
+            f"order of documents in supplied rankings; auto: {AUTO_ORDER}"}),
         "checkpoint_dir": ("--checkpoints", directory | {"default": CHECKPOINT_DIR, "help": "checkpoint directory"}),
         "cache_dir": ("--cache-dir --work", directory | {"help":
             "cache for indexes, rankings and scores; an interrupted run resumes from it (default: temporary directory)"}),
@@ -108,20 +108,20 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
             "precision of BERT encoders on CPU; bfloat16 requires AVX-512 BF16 or AMX and changes scores slightly"}),
         "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
             "execution engine; local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
-        "ray_address": ("--ray-address", {"type": ray_address, "metavar": "HOST:PORT", "help": "address of a Ray cluster"}),
+        "ray_address": ("--ray-address", {"type": parse_ray_address, "metavar": "HOST:PORT", "help": "Ray cluster"}),
         "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
             "with --engine ray: use --cache-dir on all nodes, which must mount it at the same path"}),
     }  # fmt: skip
 
 
-def ray_address(text: str) -> str:
+def parse_ray_address(text: str) -> str:
     """Parse the address of a Ray cluster."""
     if not re.fullmatch(r"[^\s/:]+:[0-9]+", text):
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected HOST:PORT")
     return text
 
 
-def path_argument(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Parse a path; reject an empty one, as from an unset shell variable."""
     if not text.strip() or "\0" in text:
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected a non-empty path")

@@ -20,7 +20,7 @@ MIN_PYTHON = (3, 11)
 EXIT_NO_PIP = 100  # exit code if the environment has no pip
 
 
-def missing_requirements(files: list[str]) -> list[str]:
+def find_missing_requirements(files: list[str]) -> list[str]:
     """Return the pinned requirements (name==version) that are not installed."""
     lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line and _installed_version(line.split("==")[0]) != line.split("==")[1]]
@@ -39,7 +39,7 @@ def main(files: list[str]) -> int:
         required = ".".join(map(str, MIN_PYTHON))
         print(f"error: this is Python {sys.version.split()[0]}; install Python {required} or later", file=sys.stderr)
         return 1
-    missing = missing_requirements(files)
+    missing = find_missing_requirements(files)
     if not missing:
         print(sys.executable)
         return 0
@@ -68,12 +68,12 @@ def _install(missing: list[str], files: list[str]) -> int:
         constraints.write(_locked_versions())
         constraints.flush()
         pip_install = [*pip, "install", "--disable-pip-version-check", "--quiet", *requirement_args, "-c", constraints.name]
-        is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not missing_requirements(files)
+        is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not find_missing_requirements(files)
     if is_installed:
         print(sys.executable)
         return 0
     hint = f"see pip's output above, or delete {VENV} and try again"
-    print(f"error: cannot install {', '.join(missing_requirements(files))} into {VENV}; {hint}", file=sys.stderr)
+    print(f"error: cannot install {', '.join(find_missing_requirements(files))} into {VENV}; {hint}", file=sys.stderr)
     return 1
 
 

@@ -82,7 +82,7 @@ def pluralise(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def unreadable_input(error: OSError) -> InputError:
+def unreadable_input_error(error: OSError) -> InputError:
     """Return the error for an unreadable input file."""
     return InputError(
         f"{error.filename}: cannot be read ({error.strerror}); check that it is mounted and that its permissions are sufficient"

@@ -11,14 +11,14 @@ from submission.errors import UsageError, abbreviate, suggest
 T = TypeVar("T")
 
 
-def module_names(package_path: Iterable[str]) -> list[str]:
+def list_module_names(package_path: Iterable[str]) -> list[str]:
     """Return the sorted module names of a package."""
     return sorted(module.name for module in iter_modules(package_path))
 
 
 def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
     """Return the subclass of `base` in module `name` of a package; raise UsageError if there is no such module."""
-    names = module_names(import_module(package).__path__)
+    names = list_module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")
     return load_class(package, name, base)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from submission.data.args_me_records import JSONL_EXTENSIONS, Argument, iter_arguments, read_corpus_file
 from submission.data.collection import MIN_PREMISE_WORDS
-from submission.data.input_files import batched, find_files, strict
+from submission.data.input_files import batched, find_files, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate, pluralise
@@ -42,7 +42,7 @@ class ArgsMeReader:
     def iter_batches(self) -> Iterator[pd.DataFrame]:
         for file in self.corpus_files:
             argument_count = 0
-            for batch in batched(strict(iter_arguments(file))):
+            for batch in batched(raise_on_error(iter_arguments(file))):
                 argument_count += len(batch)
                 yield _to_frame(batch)
             log.info("%s: %d arguments", file.name, argument_count)

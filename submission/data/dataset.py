@@ -97,7 +97,7 @@ class Dataset:
         ranking = self._sorted_ranking
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
-    def supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
+    def get_supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
         """Return the validated supplied ranking, if any; `find_unknown` returns those docnos that the input lacks."""
         ranking = self._sorted_ranking
         if ranking is None:

@@ -60,7 +60,7 @@ class DocumentStore:
         """Return `docno conclusion premise` of the documents in the order of `docnos`, omitting unknown ones."""
         return self._select(["docno", "conclusion", "premise"], docnos)
 
-    def all_docnos(self) -> set[str]:
+    def read_all_docnos(self) -> set[str]:
         """Return the docnos of all documents, including those too short for the collection."""
         return {row[0] for row in self._query("select docno from documents")}
 
@@ -79,14 +79,14 @@ class DocumentStore:
         return fetch_rows(self._directory / DOCUMENTS_FILE, statement, *arrays)
 
 
-def documents_code() -> str:
+def input_code_fingerprint() -> str:
     """Return the fingerprint of the code that reads an input; part of the cache keys of all artifacts of its documents."""
     return code_fingerprint(__name__)
 
 
 def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
     """Open the document store of an input; build it if it is not cached."""
-    store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {documents_code()}")
+    store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}")
     min_words = dataset.reader.min_premise_words
     if store.get_valid_key(DOCUMENTS_FILE) is None or store.get_valid_key(COLLECTION_FILE) is None:
         [file] = store.build_files([DOCUMENTS_FILE], lambda path: _write_documents(dataset, path))

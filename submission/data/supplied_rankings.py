@@ -27,7 +27,7 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     Args:
         ranking: Frame `qid docno rank score line` in file order. If the file has no ranks or no scores, that column is NaN and
             only the other is used; if it has neither, documents are in file order. Ties are in file order.
-        order: Column to sort by; "auto" applies `trec_lines.RULE`.
+        order: Column to sort by; "auto" applies `trec_lines.AUTO_ORDER`.
         source: File of the ranking, for messages.
 
     Returns:

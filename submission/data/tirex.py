@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data import tirex_records as fields
-from submission.data.input_files import batched, find_files, raise_first, strict
+from submission.data.input_files import batched, find_files, raise_first, raise_on_error
 from submission.data.tirex_records import Field, iter_records, read_records
 from submission.data.topics import sort_topics
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
@@ -84,7 +84,7 @@ class TirexReader:
             raise_first(issues)
             yield documents
             return
-        for batch in batched(strict(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
+        for batch in batched(raise_on_error(iter_records(self._documents, [fields.DOCNO, fields.TEXT]))):
             docnos, texts, _ = zip(*batch, strict=True)
             yield pd.DataFrame({"docno": docnos, "conclusion": texts, "premise": texts}, dtype=object)
 

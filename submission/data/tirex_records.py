@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from submission.data.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yielding_errors
 from submission.data.json_errors import describe_line_error, scan
-from submission.data.topics import invalid_qid_reason
+from submission.data.topics import describe_invalid_qid
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir
 from submission.errors import InputError, abbreviate
 
@@ -47,7 +47,7 @@ def _parse_docno(value: object) -> str:
 
 def _parse_qid(value: object) -> str:
     qid = _parse_docno(value)
-    if reason := invalid_qid_reason(qid):
+    if reason := describe_invalid_qid(qid):
         raise _FieldError(reason)
     return qid
 

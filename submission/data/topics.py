@@ -37,7 +37,7 @@ def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     return sort_topics(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object)), issues
 
 
-def invalid_qid_reason(qid: str) -> str:
+def describe_invalid_qid(qid: str) -> str:
     """Return why a topic id is invalid in runs; "" if it is valid."""
     if is_invalid_id(qid):
         return ID_RULE
@@ -64,7 +64,7 @@ def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
         qid, title = _child_text(topic, "number") or _child_text(topic, "num"), _child_text(topic, "title")
         if not qid:
             yield InputError(f"{location}: topic without number; expected <number> or <num>")
-        elif reason := invalid_qid_reason(qid):
+        elif reason := describe_invalid_qid(qid):
             yield InputError(f"{location}: invalid number '{abbreviate(qid)}'; {reason}")
         elif not title:
             yield InputError(f"{location}: topic {abbreviate(qid)} has no title; expected <title>")

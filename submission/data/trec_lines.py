@@ -11,7 +11,7 @@ from submission.errors import abbreviate, pluralise
 
 Order = Literal["auto", "rank", "score"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-RULE = (
+AUTO_ORDER = (
     "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores disagree are rejected "
     "without `--order rank` or `--order score`"
 )

@@ -14,7 +14,7 @@ import xxhash
 
 from submission.errors import OutputError
 from submission.storage import atomic_files
-from submission.storage.atomic_files import open_regular, read_regular, remove_if_possible, unwritable, write_atomic
+from submission.storage.atomic_files import open_regular, read_regular, remove_if_possible, unwritable_error, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class ArtifactStore:
             self._remove_stale(name)
             self._update_manifest(name, ManifestEntry("", xxh3))
         except OSError as error:
-            raise unwritable(self.directory, error) from None
+            raise unwritable_error(self.directory, error) from None
 
     def load_or_build(self, name: str, build: Callable[[], bytes]) -> bytes:
         """Return the content of a file; build it if missing or damaged."""
@@ -151,7 +151,7 @@ class ArtifactStore:
                 self._update_manifest(name, ManifestEntry(key, _xxh3_file(file)))
                 file.replace(self.directory / name)
         except OSError as error:
-            raise unwritable(self.directory, error) from None
+            raise unwritable_error(self.directory, error) from None
         finally:
             for file in temporary:
                 remove_if_possible(file)
@@ -207,7 +207,7 @@ def append_artifact(file: Path, content: bytes) -> None:
     try:
         _append_entry(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
     except OSError as error:
-        raise unwritable(file, error) from None
+        raise unwritable_error(file, error) from None
 
 
 def read_manifest(file: Path) -> Manifest:

@@ -26,15 +26,15 @@ def create_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable_directory(directory, error) from None
+        raise unwritable_directory_error(directory, error) from None
 
 
-def unwritable_directory(directory: Path, error: OSError) -> OutputError:
+def unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
     """Return the error for a directory that cannot be created or opened."""
     return OutputError(f"{directory}: not a writable directory ({error.strerror}); choose another directory")
 
 
-def unwritable(path: Path, error: OSError) -> OutputError:
+def unwritable_error(path: Path, error: OSError) -> OutputError:
     """Return the error for a file or directory that cannot be written."""
     reason = error.strerror or error
     return OutputError(f"{path}: cannot be written ({reason}); free disk space or choose another directory")
@@ -51,7 +51,7 @@ def write_atomic(file: Path, content: str | bytes) -> None:
         temporary.replace(file)
     except OSError as error:
         remove_if_possible(temporary)
-        raise unwritable(file, error) from None
+        raise unwritable_error(file, error) from None
 
 
 def printable_name(file: Path) -> str:
@@ -100,7 +100,7 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
             directory.replace(backup)
             staging.replace(directory)
     except OSError as error:
-        raise unwritable(directory, error) from None
+        raise unwritable_error(directory, error) from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(backup, ignore_errors=True)

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 
 from submission.data.dataset import Dataset
-from submission.data.document_store import DocumentStore, documents_code, open_document_store
+from submission.data.document_store import DocumentStore, input_code_fingerprint, open_document_store
 from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
 from submission.inference.pair_scoring import TokenCache, TokenSource
@@ -208,7 +208,7 @@ class Execution:
     @cached_property
     def supplied_ranking(self) -> pd.DataFrame | None:
         """Supplied ranking `qid docno rank score`; None if there is none."""
-        return self.input.supplied_ranking(self.documents.find_unknown)
+        return self.input.get_supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
         """Return the ranking of a stage, which is computed once; if this failed, raise the same error."""
@@ -224,13 +224,13 @@ class Execution:
 
     def compute_cache_key(self, component: Component) -> str:
         """Hash everything that affects a component's results."""
-        inputs = [self.input.fingerprint, documents_code()]
+        inputs = [self.input.fingerprint, input_code_fingerprint()]
         parts = [repr(component), *inputs, component.hash_code(), *component.key_parts(self)]
         return sha256("\n".join([*parts, *map(self.compute_cache_key, component.dependencies())]).encode()).hexdigest()
 
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the cache of a collection artifact; `code` is the hash of the code that computes it."""
-        key = " ".join([self.input.corpus_fingerprint, documents_code(), code, *key_parts])
+        key = " ".join([self.input.corpus_fingerprint, input_code_fingerprint(), code, *key_parts])
         return self.working_directory.open_store(name, key)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:

@@ -186,7 +186,7 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
     if expected_documents:
         assert dataset.documents[["docno", "premise"]].to_numpy().tolist() == expected_documents
     assert all(type(docno) is str for docno in dataset.documents["docno"])
-    ranking = dataset.supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert (ranking is None) == ("rerank.jsonl" not in files)
 
 
@@ -245,7 +245,7 @@ BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 
 def supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
-    ranking = dataset.supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
     assert ranking["rank"].tolist() == ranks.tolist()

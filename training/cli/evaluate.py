@@ -20,13 +20,13 @@ def add_parsers(commands: cli.Commands) -> None:
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"
     parser = commands.add("overlap", _overlap, description, aliases=["analyse"])
-    parser.add_argument("runs", type=cli.path_argument, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
+    parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
     cli.add_options(parser, "order")
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
     parser = commands.add("report", _report, "write a self-contained HTML report on the runs of a directory")
     help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
-    parser.add_argument("runs", type=cli.path_argument, metavar="RUN_DIR", help=help_text)
+    parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help=help_text)
     cli.add_path(parser, "--qrels", required=True, metavar="FILE", help=QRELS_HELP)
     cli.add_options(parser, "input_dir", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import add_path, integer_between, path_argument
+from submission.cli import add_path, integer_between, parse_path
 from submission.errors import UsageError, abbreviate
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def named_path(text: str) -> tuple[str, Path]:
     """
     name, separator, file = text.partition("=")
     if not separator or Path(text).exists():
-        path = path_argument(text)
+        path = parse_path(text)
         return path.name.removesuffix(".gz").rpartition(".")[0] or path.name, path
     if not name.strip():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected NAME before =")
-    return name, path_argument(file)
+    return name, parse_path(file)
 
 
 def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:

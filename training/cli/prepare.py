@@ -10,7 +10,7 @@ CORPUS_HELP = "directory with the args.me corpus"
 
 def add_parsers(commands: Commands) -> None:
     """Add the parsers of `prepare` and of each kind of data."""
-    kinds = commands.group("prepare", "build training data in a working directory", "KIND")
+    kinds = commands.add_group("prepare", "build training data in a working directory", "KIND")
     _add_pairs(kinds)
     _add_passages(kinds)
     _add_published_data(kinds)

@@ -19,7 +19,7 @@ QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "
 
 def add_parsers(commands: Commands) -> None:
     """Add the parsers of `study` and of each study."""
-    studies = commands.group("study", "reproduce published experiments", "NAME")
+    studies = commands.add_group("study", "reproduce published experiments", "NAME")
     _add_enrichments(studies)
     _add_lengths(studies)
     _add_augmented_sbert(studies)

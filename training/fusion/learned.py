@@ -96,7 +96,7 @@ def _read_qrels(
         raise UsageError(f"--qrels {', '.join(labels)}: expected one file, or two files with different names")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
         raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
-    documents = execution.documents.all_docnos()
+    documents = execution.documents.read_all_docnos()
     qrels = {label: read_qrels(file, documents) for label, file in files}
     for label, frame in qrels.items():
         check_overlap(execution.input, frame, label)

@@ -11,7 +11,7 @@ from submission.errors import UsageError, suggest
 from submission.models.bert import BERTNetwork
 from submission.models.bert_config import QUERY_LENGTH
 from submission.models.enricher import Enricher
-from submission.registry import load_class, module_names
+from submission.registry import list_module_names, load_class
 from submission.text.tokenisers import MaxLengths
 from training.fitting.recipe import BaseRecipe, EncoderSettings, Recipe, TaskSpec
 from training.paths import RECIPES
@@ -22,7 +22,7 @@ DERIVED_FIELDS = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # Confi
 
 def task_names() -> list[str]:
     """Return the names of all tasks, sorted."""
-    return module_names(__path__)
+    return list_module_names(__path__)
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:

@@ -159,7 +159,7 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     Raises:
         InputError: If two files judge the same document for a topic, or the input has no topic with a relevant document.
     """
-    documents = execution.documents.all_docnos()
+    documents = execution.documents.read_all_docnos()
     frames = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(frames.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():

@@ -66,7 +66,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     assert isinstance(network, RankerCheckpoint)
     quality = network.score(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
     webis_values = quality_grid.evaluate_grid(judged, quality)[:, :QUALITY_ONLY]
-    qrels = read_qrels(qrels_file, execution.documents.all_docnos())
+    qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
     touche_values, qids = _evaluate_touche_topics(stage, qrels, execution)
 

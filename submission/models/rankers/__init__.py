@@ -1,12 +1,12 @@
 """Rankers, one network per module."""
 
 from submission.models.ranker import Ranker
-from submission.registry import find_class, module_names
+from submission.registry import find_class, list_module_names
 
 
 def list_rankers() -> list[str]:
     """Return the sorted names of all rankers."""
-    return module_names(__path__)
+    return list_module_names(__path__)
 
 
 def get_ranker_class(name: str) -> type[Ranker]:

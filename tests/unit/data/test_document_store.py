@@ -46,7 +46,7 @@ def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
             "conclusions": store.read_conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
             "texts": store.read_texts(["d", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
             "nothing": store.read_texts(set())[COLUMNS].to_numpy().tolist(),
-            "all": store.all_docnos(),
+            "all": store.read_all_docnos(),
             "unknown": store.find_unknown(["a", "nowhere", "c", "nowhere"]),
         }
 

@@ -36,7 +36,7 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
         corpus, dataset = Corpus.from_directory(directory), Dataset(directory)
         assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
         pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
-    assert (corpus.supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
+    assert (corpus.get_supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
     assert corpus.topics.empty
 
 
