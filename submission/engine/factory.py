@@ -1,4 +1,4 @@
-"""Selection of the engine that --engine names."""
+"""Selection of the engine by name."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -7,10 +7,10 @@ from submission.errors import UsageError
 
 
 def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:
-    """Open the local engine (None), or connect to Ray (`ray` or `ray://HOST:PORT`).
+    """Open the local engine, or connect to Ray.
 
     Args:
-        name: Value of --engine.
+        name: `ray` (a temporary cluster on this machine) or `ray://HOST:PORT`; None: local engine.
         shares_cache: Whether all nodes mount the cache directory at the same path.
 
     Raises:

@@ -1,7 +1,7 @@
 """Engine on a Ray cluster.
 
-Ray manages resources, retries and node failures. All nodes need the same code, checkpoints and Ray version at the same
-paths, for example from one container image; only inputs and results are transferred.
+Ray manages resources, retries and node failures. All nodes need the same Ray version, and the same code and checkpoints at
+the same paths, for example from one container image; only inputs and results are transferred.
 """
 
 import logging
@@ -111,7 +111,7 @@ def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
 
 @contextmanager
 def _preserve_signal_handlers() -> Iterator[None]:
-    """On leaving the `with` block, restore this process's signal handlers, which Ray replaces."""
+    """Restore the signal handlers of this process, which Ray replaces, after the `with` block."""
     handlers = {signum: signal.getsignal(signum) for signum in SIGNAL_EXIT_CODES}
     try:
         yield
@@ -142,7 +142,7 @@ def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
     torch.set_num_threads(1)
     gpu_ids = ray.get_gpu_ids()
     if gpu_ids:
-        torch.cuda.set_device(gpu_index(gpu_ids[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
+        torch.cuda.set_device(find_gpu_index(gpu_ids[0], os.environ.get("CUDA_VISIBLE_DEVICES")))
     try:
         if program_fingerprint() != fingerprint:
             raise UsageError(f"{PROJECT_DIR}: code version differs from the driver's; install the same version on all nodes")
@@ -157,6 +157,6 @@ def _load_function(function: bytes) -> Callable[[Any], Any]:
     return pickle.loads(function)  # type: ignore[no-any-return]
 
 
-def gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
+def find_gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
     """Return the torch device index of the GPU that Ray assigned: its position among the visible GPUs."""
     return visible_devices.split(",").index(str(gpu_id)) if visible_devices else int(gpu_id)

@@ -49,7 +49,7 @@ def compute_shards(
         """Compute and store shards; yield completed indices."""
         if engine.shares_cache:  # workers load inputs and write files; only file names and hashes are transferred
             write = partial(_compute_and_write, function, store.directory.absolute())
-            tasks = ((index, (shard.file_name, _remote_loader(shard))) for index, shard in missing.items())
+            tasks = ((index, (shard.file_name, _make_remote_loader(shard))) for index, shard in missing.items())
             for index, xxh3 in engine.map(write, tasks, device):
                 store.register(shards[index].file_name, xxh3)
                 yield index
@@ -77,7 +77,7 @@ def _compute_and_write(function: Callable[[Item], bytes], cache_dir: Path, task:
     return write_artifact(cache_dir / file_name, function(load_input()))
 
 
-def _remote_loader(shard: Shard[Item]) -> Callable[[], Item]:
+def _make_remote_loader(shard: Shard[Item]) -> Callable[[], Item]:
     """Return a picklable function that loads the input in another process, or returns the input loaded here."""
     return shard.load_input if shard.can_load_remotely else partial(_identity, shard.load_input())
 

@@ -2,7 +2,7 @@
 
 config.json         code version, name and Config of the network, and fields of the checkpoint format
 model.safetensors   weights without frozen encoder layers; embeddings and encoders in float16
-vocabulary.txt or tokenizer.json
+vocabulary.txt or tokenizer.json: tokeniser
 probe.json          edge-case inputs with expected outputs
 metrics.json        validation metrics
 provenance.json     training data and settings; hashes of the files above
@@ -42,7 +42,7 @@ CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
 
 
 class EncoderReference(msgspec.Struct):
-    """Reference to the pretrained encoder that holds the frozen layers."""
+    """A reference to the pretrained encoder that contains the frozen layers."""
 
     name: str
     sha256: str
@@ -60,14 +60,14 @@ class ProbeEntry(Protocol):
     """Interface of probe entries: input texts and the network's output for them."""
 
     def check_reproduced(self, file: Path, recomputed: Any) -> None:
-        """Compare the stored probe with a recomputed one. Raises CheckpointError if they differ."""
+        """Compare this stored entry with a recomputed one. Raises CheckpointError if they differ."""
 
 
 @dataclass(frozen=True)
 class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     """A loaded checkpoint: network in evaluation mode, tokeniser, and fingerprint of everything that affects its output.
 
-    Pickled as its path; the receiving process loads and verifies the checkpoint once.
+    A checkpoint is pickled as its path; the receiving process loads and verifies it once.
     """
 
     name_key: ClassVar[str]  # config.json key of the network's name
@@ -119,7 +119,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     @classmethod
     @abstractmethod
     def build(cls, directory: Path, config: Any) -> tuple[NetworkT, TokeniserT]:
-        """Build the network from config.json, and load the tokeniser. Raises one of LOAD_ERRORS if they do not fit this code."""
+        """Build the network from config.json, and load the tokeniser. Raises one of LOAD_ERRORS if either does not fit."""
 
     @staticmethod
     @abstractmethod
@@ -157,7 +157,7 @@ def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) 
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:
-    """Load from the pretrained encoder the frozen weights that the checkpoint omits.
+    """Load the frozen weights, which the checkpoint omits, from the pretrained encoder.
 
     Raises:
         CheckpointError: If the encoder is missing or its hash differs.

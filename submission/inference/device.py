@@ -19,7 +19,7 @@ from submission.models.network import Network
 
 log = logging.getLogger(__name__)
 
-N = TypeVar("N", bound=Network)
+NetworkT = TypeVar("NetworkT", bound=Network)
 T = TypeVar("T")
 # Tokens per batch. On a CPU, their activations fit into the cache; in bfloat16 twice as many do.
 MAX_TOKENS_CPU, MAX_TOKENS_CPU_BF16, MAX_TOKENS_GPU = 1024, 2048, 65536
@@ -46,7 +46,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
         return None
     if device.type == "cuda":
         raise UsageError("--precision bfloat16: a GPU always uses float16; omit the flag or use --device cpu")
-    if not any(available for feature, available in torch.cpu.get_capabilities().items() if feature.endswith("bf16")):
+    if not any(is_available for feature, is_available in torch.cpu.get_capabilities().items() if feature.endswith("bf16")):
         raise UsageError(
             "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many "
             "times slower than float32; omit the flag"
@@ -54,7 +54,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     return torch.bfloat16
 
 
-def move_to_device(network: N, device: torch.device, precision: torch.dtype | None) -> N:
+def move_to_device(network: NetworkT, device: torch.device, precision: torch.dtype | None) -> NetworkT:
     """Move a network to a device and set its encoder's precision: `precision` on a CPU, float16 on a GPU."""
     network.to(device)
     network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
@@ -70,7 +70,7 @@ def limit_threads() -> int:
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
     """Group row numbers into batches of at most `size` texts of similar length.
 
-    The batches are deterministic, so that a resumed run uses the same ones.
+    The batches are deterministic, so that a resumed run uses the same batches.
     """
     order = np.argsort(lengths, kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]

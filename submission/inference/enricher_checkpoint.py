@@ -31,7 +31,7 @@ class EnricherProbe(msgspec.Struct):
     passages: list[list[TokenAnnotation]]
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
-        """Compare this stored probe with a recomputed one.
+        """Compare this stored entry with a recomputed one.
 
         Raises:
             CheckpointError: If they differ.
@@ -50,7 +50,7 @@ class EnricherProbe(msgspec.Struct):
 
 
 def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
-    """Return whether two annotations differ, allowing for the tolerance on weights."""
+    """Return whether two annotations differ by more than the tolerance on weights."""
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 

@@ -39,14 +39,15 @@ def enrich_collection(
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> FrequencyLoader:
-    """Enrich all documents in cached shards, after logging the expected time and size.
+    """Enrich all documents in cached shards; return a function that loads their word frequencies.
 
-    `load_texts` loads the texts of documents by docno, in order. The store's key must cover all other arguments.
+    The expected time and size are logged first. `load_texts` loads the texts of documents by docno, in order. The store's key
+    must cover all other arguments.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
-        shard = docnos[start : start + SHARD_SIZE]
-        return Shard(f"part-{start // SHARD_SIZE:06}.msgpack", len(shard), partial(load_texts, shard), can_load_remotely=True)
+        part, file_name = docnos[start : start + SHARD_SIZE], f"part-{start // SHARD_SIZE:06}.msgpack"
+        return Shard(file_name, len(part), partial(load_texts, part), can_load_remotely=True)
 
     shards, name = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)], checkpoint.network.get_name()
     missing_count = sum(shard.unit_count for shard in shards if shard.file_name not in store)
@@ -77,7 +78,7 @@ def encode_shard(checkpoint: EnricherCheckpoint, device: torch.device, texts: Se
 
 
 def measure_sample(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> tuple[float, int]:
-    """Enrich texts; return the seconds taken and the bytes of the result."""
+    """Enrich texts; return the time in seconds and the size of the result in bytes."""
     start = time.monotonic()
     size = len(encode_shard(checkpoint, device, texts))
     return time.monotonic() - start, size
@@ -111,5 +112,5 @@ def annotate_texts(
         batches, map_batches(compute, batches, device, lambda halves: [*chain.from_iterable(halves)]), strict=True
     ):
         annotations |= zip(rows.tolist(), batch, strict=True)
-    in_order = iter([annotations[row] for row in range(len(passages))])
-    return [list(islice(in_order, len(text_passages))) for text_passages in passages_by_text]
+    ordered_annotations = iter([annotations[row] for row in range(len(passages))])
+    return [list(islice(ordered_annotations, len(text_passages))) for text_passages in passages_by_text]

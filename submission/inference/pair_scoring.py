@@ -23,7 +23,7 @@ from submission.timing import Stopwatch
 
 
 class TokenSource(Protocol):
-    """Interface of sources of token ids of topics and documents."""
+    """Interface of objects that provide the token ids of topics and documents."""
 
     def get_query_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
         """Return the token ids of all topics by qid."""
@@ -86,7 +86,7 @@ class TokenisedPairs:
         return cls(PaddedTexts.from_ids(list(queries.values())), PaddedTexts.from_ids(list(premises.values())), *rows)
 
     def get_premise_lengths(self) -> np.ndarray:
-        """Return the premise length of each pair, (N,)."""
+        """Return the premise lengths (N,) of the pairs."""
         lengths: np.ndarray = self.premises.lengths.numpy()[self.premise_rows]
         return lengths
 
@@ -98,7 +98,7 @@ class TokenisedPairs:
 
 @dataclass(frozen=True)
 class BatchedPairs:
-    """Pairs, and their batches given as arrays of pair numbers."""
+    """Pairs, divided into batches of pair numbers."""
 
     pairs: TokenisedPairs
     batches: list[np.ndarray]
@@ -158,7 +158,7 @@ class PairScorer:
 
 
 class TopicScorer(PairScorer):
-    """A scorer that computes once what depends only on the query; each batch has one topic."""
+    """A scorer that shares computations between queries and between a query's documents; each batch has one topic."""
 
     def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
         super().__init__(ranker, queries, device)
@@ -228,13 +228,13 @@ def score_documents(
     batched = _make_batches(ranker, tokenised, device)
     # Longest texts first, so that the last shards are short and workers finish together.
     longest_first = list(enumerate(batched.split(ranker.shard_size)))[::-1]
-    shards = [Shard(f"part-{index:05}.npy", len(part.pair_order), part.extract) for index, part in longest_first]
+    shards = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in longest_first]
     read_shard = compute_shards(remote.compute, shards, store, engine, device, ranker.get_name(), _choose_scorer(ranker).unit)
     outputs = [array_from_npy(read_shard(index)) for index in range(len(shards))]
     scores = batched.restore_order(np.concatenate(outputs[::-1]))
     if isinstance(ranker, SiameseRanker):
-        without_texts = replace(tokenised, premises=PaddedTexts.from_ids([]))
-        scores = run_one(engine, remote.score_vectors, (without_texts, scores), device)
+        pairs_without_premises = replace(tokenised, premises=PaddedTexts.from_ids([]))
+        scores = run_one(engine, remote.score_vectors, (pairs_without_premises, scores), device)
     non_finite = pairs[~np.isfinite(scores)]
     if len(non_finite):
         qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
@@ -266,7 +266,7 @@ class RemoteScorer:
         return npy_bytes(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Compute the scores (N,) of pairs from the vectors of their distinct premises."""
+        """Compute the scores (N,) float32 of pairs from the vectors of their distinct premises, in premise order."""
         assert isinstance(self._scorer, SiameseScorer)
         return self._scorer.score_vectors(*pairs_and_vectors)
 

@@ -26,8 +26,8 @@ class PretrainedEncoder:
         self.name = name
         # Locate the package without importing it, which would load its dependencies.
         package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
-        local = Path(name) if Path(name).name != name else ENCODER_DIR / name
-        self.folder = Path(package.origin).parent / "model" if package and package.origin else local
+        local_folder = Path(name) if Path(name).name != name else ENCODER_DIR / name
+        self.folder = Path(package.origin).parent / "model" if package and package.origin else local_folder
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(

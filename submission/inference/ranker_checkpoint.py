@@ -48,7 +48,7 @@ class RankerProbe(msgspec.Struct):
     score: float
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
-        """Compare this stored probe with a recomputed one.
+        """Compare this stored entry with a recomputed one.
 
         Raises:
             CheckpointError: If they differ.
@@ -99,7 +99,7 @@ class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
         return entries
 
     def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs of raw query and premise.
+        """Compute the scores (N,) float32 of pairs of raw query and premise texts.
 
         >>> load_checkpoint(Path("checkpoints/knrm")).score([("Should zoos exist?", "Zoos keep animals in cages.")])
         """

@@ -26,7 +26,7 @@ ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over
 
 
 class DocumentChunks:
-    """A division of documents into n = ceil(length / max_size) chunks, at least one, of at most ceil(length / n) positions."""
+    """A division of each document into max(1, ceil(length / max_size)) chunks of equal size; the last may be shorter."""
 
     def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
@@ -36,7 +36,7 @@ class DocumentChunks:
         self.pair = torch.repeat_interleave(self.count)  # (R,) pair number of each chunk
 
     def get_positions(self) -> tuple[Tensor, Tensor]:
-        """Return the document position of each chunk position, (R, S), and the mask (R, S) of positions with tokens."""
+        """Return the document position (R, S) of each chunk position, and the mask (R, S) of positions with tokens."""
         column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
         size = self.chunk_size[self.pair].unsqueeze(1)
         chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
@@ -45,18 +45,18 @@ class DocumentChunks:
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
         """Return the chunk row and column, (B, D) each, of each document position; padding positions map to the last token."""
-        last = (self.lengths - 1).clamp(min=0).unsqueeze(1)
-        position = torch.arange(width, device=self.pair.device).minimum(last)
+        last_position = (self.lengths - 1).clamp(min=0).unsqueeze(1)
+        position = torch.arange(width, device=self.pair.device).minimum(last_position)
         size = self.chunk_size.clamp(min=1).unsqueeze(1)
         return self.first_row.unsqueeze(1) + position // size, position % size
 
-    def average(self, rows: Tensor) -> Tensor:
-        """Return each pair's mean (B, …) of values (R, …) of its chunks, summed in a fixed order so that it is reproducible."""
-        total = rows[self.first_row]
+    def average(self, values: Tensor) -> Tensor:
+        """Return the means (B, …) of values (R, …) over each pair's chunks, summed in a fixed order for reproducibility."""
+        total = values[self.first_row]
         for chunk in range(1, int(self.count.max())):
             pairs = (self.count > chunk).nonzero().squeeze(1)
-            total = total.index_copy(0, pairs, total[pairs] + rows[self.first_row[pairs] + chunk])
-        return total / self.count.reshape(-1, *[1] * (rows.dim() - 1))
+            total = total.index_copy(0, pairs, total[pairs] + values[self.first_row[pairs] + chunk])
+        return total / self.count.reshape(-1, *[1] * (values.dim() - 1))
 
 
 class EncodedPairs:
@@ -88,16 +88,16 @@ class EncodedPairs:
 class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
     """A last transformer layer whose output is computed only for [CLS], from the keys and values of all positions.
 
-    In training, the full layer runs by default, so that the same dropout masks are drawn.
+    In training, the full layer runs by default, so that dropout masks are those of an unmodified BERT.
     """
 
     full_in_training = True
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
-        """Compute (R, 1, E) from (R, T, E)."""
+        """Compute the output (R, 1, E), or (R, T, E) if the full layer runs, from hidden states (R, T, E)."""
         if self.training and self.full_in_training:
-            full: Tensor = super().forward(hidden_states, attention_mask, *args, **kwargs)
-            return full
+            full_output: Tensor = super().forward(hidden_states, attention_mask, *args, **kwargs)
+            return full_output
         cls, attention = hidden_states[:, :1], self.attention.self
         query, key, value = (
             vectors.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
@@ -114,8 +114,8 @@ class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
 class Encoder(nn.Module):
     """BERT with optionally frozen lower layers, in full or half precision.
 
-    For half-precision inference, a rounded copy of the weights is used. In training, weights stay in full precision, and
-    autocast rounds them in each batch.
+    Half-precision inference uses a rounded copy of the weights. In half-precision training, weights stay in full precision
+    and autocast rounds them in each batch.
     """
 
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
@@ -130,19 +130,19 @@ class Encoder(nn.Module):
         for module in self.frozen_modules:
             module.requires_grad_(False)
         self.autocast_dtype: torch.dtype | None = None  # only the encoder uses autocast; None: off
-        self._rounded: list[BertModel] = []  # BERT with rounded weights; in a list, so that it is not a submodule
+        self._rounded_bert: list[BertModel] = []  # at most one; in a list, so that it is not a submodule
 
     @property
     def precision(self) -> torch.dtype | None:
         """Return the half precision in use; None if weights are not rounded."""
-        return self._rounded[0].dtype if self._rounded else None
+        return self._rounded_bert[0].dtype if self._rounded_bert else None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
         """Disable autocast; use a copy of the current weights rounded to half precision, or (None) the original weights."""
         self.autocast_dtype = None
         if precision != self.precision:
-            rounded = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
-            self._rounded = [bert.to(precision) for bert in rounded]  # type: ignore[arg-type]
+            copies = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
+            self._rounded_bert = [bert.to(precision) for bert in copies]  # type: ignore[arg-type]
 
     def train(self, mode: bool = True) -> Self:
         """Set the training mode; to save time, frozen layers always run without dropout."""
@@ -153,9 +153,9 @@ class Encoder(nn.Module):
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
         """Compute the hidden states (R, T, E) of the embeddings and of each transformer layer."""
-        if self._rounded:
+        if self._rounded_bert:
             length = inputs["input_ids"].shape[1]
-            padded = self._rounded[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
+            padded = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
             return tuple(layer[:, :length] for layer in padded)
         device = inputs["input_ids"].device.type
         with torch.autocast(device, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None):
@@ -167,16 +167,17 @@ class TextEncoder(Encoder):
     """An encoder of single texts as [CLS] text [SEP]; texts longer than BERT's maximum are truncated."""
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode texts, given as ids and mask (B, L); return vectors (B, T, E) float32 and mask (B, T) with [CLS] and [SEP]."""
+        """Encode ids and mask (B, L) as vectors (B, T, E) float32 with mask (B, T), both including [CLS] and [SEP]."""
         max_length = self.bert.config.max_position_embeddings - 2
         ids, mask = ids[:, :max_length], mask[:, :max_length]
         cls, sep = self.special_ids
         end = 1 + mask.sum(1, keepdim=True)  # (B, 1) position of [SEP]
-        rows = functional.pad(functional.pad(ids * mask, (1, 0), value=cls), (0, 1)).scatter(1, end, sep)
-        inside = torch.arange(rows.shape[1], device=ids.device) <= end
+        input_ids = functional.pad(functional.pad(ids * mask, (1, 0), value=cls), (0, 1)).scatter(1, end, sep)
+        input_mask = torch.arange(input_ids.shape[1], device=ids.device) <= end
         # Without padding no mask is needed, and attention is faster.
-        vectors = self.compute_hidden_states(input_ids=rows, attention_mask=None if inside.all() else inside.long())[-1]
-        return _to_float32(vectors), inside
+        attention_mask = None if input_mask.all() else input_mask.long()
+        vectors = self.compute_hidden_states(input_ids=input_ids, attention_mask=attention_mask)[-1]
+        return _to_float32(vectors), input_mask
 
 
 class PairEncoder(Encoder):
@@ -240,7 +241,7 @@ class BERTRanker(BERTNetwork, Ranker):
 
     token_unit = "pieces"
     cpu_batch_size, shard_size = 32, 512
-    cls_only: ClassVar[bool] = False  # whether it reads only the last layer's [CLS]
+    cls_only: ClassVar[bool] = False  # whether the ranker reads only the last layer's [CLS] vector
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -267,7 +268,7 @@ class CLSRanker(BERTRanker):
         return torch.squeeze(self.linear(self.dropout(self.pool(query, query_mask, document, document_mask))), -1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into [CLS] and bias."""
+        """Break the score down into the contribution of [CLS] and the bias."""
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

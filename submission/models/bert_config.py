@@ -1,4 +1,4 @@
-"""Configuration of BERT encoders, in its own module because importing transformers takes seconds."""
+"""Configuration of BERT encoders, in a separate module because importing transformers takes seconds."""
 
 from dataclasses import dataclass
 from typing import Any

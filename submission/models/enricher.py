@@ -28,22 +28,22 @@ class Passage(Protocol):
         """Return the number of tokens."""
 
 
-P = TypeVar("P", bound=Passage)
-P_co = TypeVar("P_co", bound=Passage, covariant=True)
+PassageT = TypeVar("PassageT", bound=Passage)
+PassageT_co = TypeVar("PassageT_co", bound=Passage, covariant=True)
 
 
-class PassageTokeniser(StoredTokeniser, Protocol[P_co]):
+class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
     """Interface of tokenisers that split texts into passages."""
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
         """Load the tokeniser of an enricher with this Config from a checkpoint directory. Raises OSError or ValueError."""
 
-    def split(self, text: str) -> Sequence[P_co]:
+    def split(self, text: str) -> Sequence[PassageT_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""
 
 
-class Enricher(Network, ABC, Generic[P]):
+class Enricher(Network, ABC, Generic[PassageT]):
     """A network that labels or weights each token of a passage, independently of padding, batch composition and order."""
 
     tokeniser_class: ClassVar[type[PassageTokeniser[Any]]]
@@ -53,7 +53,7 @@ class Enricher(Network, ABC, Generic[P]):
     min_batch_tokens: ClassVar[int] = 0  # lower bound on the maximum number of tokens per batch
 
     @abstractmethod
-    def annotate(self, passages: Sequence[P]) -> list[list[TokenAnnotation]]:
+    def annotate(self, passages: Sequence[PassageT]) -> list[list[TokenAnnotation]]:
         """Annotate the tokens of each passage of a batch."""
 
     def get_component_type(self, token: TokenAnnotation) -> str:

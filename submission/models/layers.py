@@ -59,7 +59,7 @@ def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, batch_size: 
         batch_size: Number of texts per batch; small batches stay in the CPU cache.
 
     Yields:
-        Outputs (b, L - h + 1, C) of each batch.
+        Outputs (b, L - h + 1, C) of each batch of b texts.
     """
     window = weight.shape[2]
     products = torch.cat([vectors @ weight[:, :, offset].t() for offset in range(window)])  # (h · T, C)

@@ -9,7 +9,7 @@ from torch import nn
 class StoredTokeniser(Protocol):
     """Interface of tokenisers that are stored in checkpoints."""
 
-    file: ClassVar[str]  # name of its file in a checkpoint
+    file: ClassVar[str]  # name of the tokeniser's file in a checkpoint
 
     def matches_vocabulary(self, size: int) -> bool:
         """Return whether the token ids match a network with `size` embeddings."""

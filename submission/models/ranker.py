@@ -77,7 +77,7 @@ class TopicRanker(Ranker):
 
     @abstractmethod
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute what queries, given as ids (N, Q), share, and return a function that scores a query's documents.
+        """Precompute values shared by queries with ids (N, Q); return a function that scores documents for one query.
 
         The function maps query ids (1, Q) and mask (1, Q), and document ids (B, D) and mask (B, D), to the scores (B,) that
         `forward` computes.

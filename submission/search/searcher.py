@@ -37,7 +37,7 @@ class QueryExecution(Execution):
 
     def __init__(self, shared: Execution, queries: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution that shares the collection data of `shared` and caches pair scores in `scratch`."""
-        super().__init__(queries, shared.checkpoints, shared.device, shared.working_directory, shared.engine)
+        super().__init__(queries, shared.checkpoints, shared.device, shared.cache_directory, shared.engine)
         self._shared, self.scratch = shared, scratch
 
     @cached_property

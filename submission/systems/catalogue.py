@@ -106,7 +106,7 @@ def get_system(name: str) -> System:
 
 
 def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems in order, without duplicates; if `names` is empty, all runnable systems and the primary one."""
+    """Return the named systems in order, without duplicates; without names, the runnable ones and the primary one."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)]
     runnable = [system for system in SYSTEMS.values() if not system.stage.find_missing_checkpoints(checkpoints)]
@@ -116,5 +116,5 @@ def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[Syste
 
 def get_stage_name(stage: Stage) -> str:
     """Return the name of a stage as a system, else its name as a fusion candidate, else its repr."""
-    names = {candidate: name for name, candidate in FUSION_CANDIDATES.items()}
-    return (names | {system.stage: system.name for system in SYSTEMS.values()}).get(stage) or repr(stage)
+    name_by_stage = {candidate: name for name, candidate in FUSION_CANDIDATES.items()}
+    return (name_by_stage | {system.stage: system.name for system in SYSTEMS.values()}).get(stage) or repr(stage)

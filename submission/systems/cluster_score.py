@@ -46,11 +46,11 @@ class ClusterScoreStage(Stage):
         totals = top_documents.groupby(DEBATE_COLUMNS)["score"].agg(["sum", "size"]).reset_index()
         matched = matched.merge(totals, on=DEBATE_COLUMNS, how="left")
         total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
-        unranked = matched["score"].isna().to_numpy()
-        if unranked.any():
-            unranked_pairs = pairs.loc[unranked, ["qid", "docno"]].reset_index(drop=True)
-            total[unranked] += self.retriever.score(execution, unranked_pairs)
-            count[unranked] += 1
+        is_unranked = matched["score"].isna().to_numpy()
+        if is_unranked.any():
+            unranked_pairs = pairs.loc[is_unranked, ["qid", "docno"]].reset_index(drop=True)
+            total[is_unranked] += self.retriever.score(execution, unranked_pairs)
+            count[is_unranked] += 1
         return np.asarray(total / count)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:

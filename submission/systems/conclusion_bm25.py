@@ -29,7 +29,7 @@ class ConclusionStage(Stage):
             return retrieve(execution.topics, index)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute the BM25 scores of the documents' conclusions, with collection statistics."""
+        """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's statistics."""
         index = self._load_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]

@@ -14,7 +14,7 @@ from submission.systems.fusion import FusionStage, attribute_errors
 
 @dataclass(frozen=True)
 class EnsembleStage(FusionStage):
-    """Linear regression over the members' top-ranked scores (Entezari 2020, section 3.6)."""
+    """Linear regression over the scores of the members' top documents (Entezari 2020, section 3.6)."""
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
         return self.load_model(checkpoints, RegressionEnsemble)
@@ -25,14 +25,14 @@ class EnsembleStage(FusionStage):
         return rank_by_score(combined, execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document that is in no member's top ranking scores the intercept."""
+        """Score pairs; a document outside the top documents of all members gets the intercept."""
         regression = self.load_checkpoint(execution.checkpoints)
         combined = regression.score_rankings(self._get_member_rankings(execution))
         scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
         return scores.fillna(regression.intercept).to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by member."""
+        """Break the score down by member, plus the intercept."""
         regression, rankings = self.load_checkpoint(execution.checkpoints), self._get_member_rankings(execution)
         rows = [ExplanationRow(regression.intercept, "intercept")]
         for member in regression.members:
@@ -40,12 +40,12 @@ class EnsembleStage(FusionStage):
             if score is None:
                 rows.append(ExplanationRow(0.0, member.name, f"not in the member's top {MEMBER_DEPTH}"))
                 continue
-            scaled = member.min_max_scale(np.array([score])).item()
-            note = f"score {score:.4f}, min-max scaled {scaled:.4f}, weight {member.coefficient:.4f}"
-            rows.append(ExplanationRow(member.coefficient * scaled, member.name, note))
+            scaled_score = member.min_max_scale(np.array([score])).item()
+            note = f"score {score:.4f}, min-max scaled {scaled_score:.4f}, weight {member.coefficient:.4f}"
+            rows.append(ExplanationRow(member.coefficient * scaled_score, member.name, note))
         summary = "weighted sum of the members' min-max scaled scores, plus the intercept"
         if not any((ranking["docno"] == docno).any() for ranking in rankings.values()):
-            summary = f"intercept only: not in any member's top {MEMBER_DEPTH}"
+            summary = f"intercept only: the document is not in any member's top {MEMBER_DEPTH}"
         return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
 
     def formula(self, checkpoints: CheckpointStore) -> str:

@@ -71,9 +71,9 @@ class CheckpointStore:
         return self._memo.get_or_compute(config_type.__name__, name, lambda: read_config(self.directory / name, config_type))
 
     def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
-        """Load a network and convert it to the precision of this store."""
-        network = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
-        return replace(network, precision=self.precision)
+        """Load a network's checkpoint, with the precision of this store."""
+        checkpoint = self._memo.get_or_compute(loader, name, lambda: loader(self.directory / name))
+        return replace(checkpoint, precision=self.precision)
 
 
 class Component(ABC):
@@ -96,8 +96,8 @@ class Component(ABC):
 
     def get_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, str]:
         """Return the fingerprints of all required checkpoints by name. Raises CheckpointError if one cannot be loaded."""
-        loaded = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(self)}
-        return {name: checkpoint.fingerprint for name, checkpoint in loaded.items() if name and checkpoint}
+        by_name = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(self)}
+        return {name: checkpoint.fingerprint for name, checkpoint in by_name.items() if name and checkpoint}
 
     def hash_code(self) -> str:
         """Hash the code of this class and everything it imports, except the imports of SERVICES."""
@@ -117,7 +117,7 @@ class Stage(Component):
     """
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents for each topic; not cached, so callers use `Execution.get_ranking`."""
+        """Rank documents for each topic; callers use `Execution.get_ranking`, which caches the result."""
         candidates = execution.supplied_ranking
         return self.search(execution) if candidates is None else self.rank_pairs(execution, candidates)
 
@@ -180,7 +180,7 @@ class Execution:
         engine: Engine = LOCAL_ENGINE,
     ) -> None:
         """Create an execution; `engine` distributes shards, which are computed on `device`."""
-        self.input, self.checkpoints, self.working_directory = dataset, checkpoints, cache
+        self.input, self.checkpoints, self.cache_directory = dataset, checkpoints, cache
         self.device, self.engine = device, engine
         self.stopwatch, self._memo = dataset.stopwatch, Memo()
 
@@ -198,7 +198,7 @@ class Execution:
     @cached_property
     def documents(self) -> DocumentStore:
         """Document store, opened on first use."""
-        return open_document_store(self.input, self.working_directory)
+        return open_document_store(self.input, self.cache_directory)
 
     @cached_property
     def tokens(self) -> TokenSource:
@@ -211,7 +211,7 @@ class Execution:
         return self.input.get_supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
-        """Return the ranking of a stage, which is computed once; if this failed, raise the same error."""
+        """Return a stage's ranking, which is computed once; if that failed, raise the same error again."""
         return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
@@ -231,7 +231,7 @@ class Execution:
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the cache of a collection artifact; `code` is the hash of the code that computes it."""
         key = " ".join([self.input.corpus_fingerprint, input_code_fingerprint(), code, *key_parts])
-        return self.working_directory.open_store(name, key)
+        return self.cache_directory.open_store(name, key)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the cache of an artifact that depends on topic-document pairs."""
@@ -241,7 +241,7 @@ class Execution:
         name = f"ranking-{type(stage).__name__.removesuffix('Stage').lower()}"
         if stage.checkpoint:
             name += f"-{stage.checkpoint}"
-        cache = self.working_directory.open_store(name, self.compute_cache_key(stage))
+        cache = self.cache_directory.open_store(name, self.compute_cache_key(stage))
         return decode_rankings(cache.load_or_build("ranking.msgpack", lambda: encode_rankings(self._rank_and_validate(stage))))
 
     def _rank_and_validate(self, stage: Stage) -> pd.DataFrame:

@@ -80,11 +80,11 @@ class LearnedFusionStage(FusionStage):
     def _get_pair_features(self, execution: Execution, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return pairs with their raw features, which are computed only for pairs outside the pool."""
         features = pairs[PAIR_COLUMNS].merge(self._get_pool_features(execution), on=PAIR_COLUMNS, how="left")
-        unpooled = features.isna().any(axis=1)
-        if unpooled.any():
-            unpooled_pairs = features.loc[unpooled, PAIR_COLUMNS].reset_index(drop=True)
+        is_unpooled = features.isna().any(axis=1)
+        if is_unpooled.any():
+            unpooled_pairs = features.loc[is_unpooled, PAIR_COLUMNS].reset_index(drop=True)
             computed = self.compute_features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
-            features.loc[unpooled] = computed.set_index(features.index[unpooled])
+            features.loc[is_unpooled] = computed.set_index(features.index[is_unpooled])
         return features
 
 
@@ -94,7 +94,7 @@ def _get_member_scores(execution: Execution, stage: Stage, adds_candidates: bool
     if adds_candidates and execution.supplied_ranking is None:
         ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]
         scores = pairs[PAIR_COLUMNS].merge(ranking, on=PAIR_COLUMNS, how="left")["score"].to_numpy(float, copy=True)
-    missing = np.isnan(scores)
-    if missing.any():
-        scores[missing] = stage.score(execution, pairs.loc[missing, PAIR_COLUMNS].reset_index(drop=True))
+    is_missing = np.isnan(scores)
+    if is_missing.any():
+        scores[is_missing] = stage.score(execution, pairs.loc[is_missing, PAIR_COLUMNS].reset_index(drop=True))
     return scores

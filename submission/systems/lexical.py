@@ -20,7 +20,7 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
-if TYPE_CHECKING:  # an enrichment has a separate key, so its code must not be part of this one
+if TYPE_CHECKING:  # an enrichment has a separate key, so its code must not be part of the stage's key
     from submission.systems.enrichment import Enrichment
 
 log = logging.getLogger(__name__)
@@ -116,12 +116,12 @@ class LexicalStage(Stage):
                 counts[docno] = Counter(dict(zip(terms, frequencies.tolist(), strict=True)))
         unindexed = execution.documents.read_texts(set(docnos) - counts.keys())
         if self.enrichment is None:
-            recounted = index.count_terms(unindexed)
+            unindexed_counts = index.count_terms(unindexed)
         else:
             fields = self.load_checkpoint(execution.checkpoints).index.fields
             words = self.enrichment.compute_term_frequencies(execution, fields, unindexed)
-            recounted = [index.count_enriched_terms(frequencies) for frequencies in words]
-        counts |= dict(zip(unindexed["docno"], recounted, strict=True))
+            unindexed_counts = [index.count_enriched_terms(frequencies) for frequencies in words]
+        counts |= dict(zip(unindexed["docno"], unindexed_counts, strict=True))
         return [counts[docno] for docno in docnos]
 
     def _compute_contributions(

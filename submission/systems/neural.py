@@ -39,7 +39,7 @@ class NetworkStage(Stage):
         return score_documents(pairs, execution.tokens, checkpoint, execution.device, cache, execution.engine)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down into the network's contributions, e.g. by kernel, histogram bin or latent term."""
+        """Break the score down into the network's contributions, e.g. by kernel, query term or latent term."""
         checkpoint, (field, ids) = self.load_checkpoint(execution.checkpoints), self.get_model_input(execution, docno)
         [query] = execution.topics["query"]
         return explain_network_score(checkpoint, checkpoint.tokeniser.encode_query(query), ids, field, execution.device)

@@ -28,7 +28,7 @@ class QualityRerankingStage(Stage):
         return checkpoints.load_config(self.checkpoint, QualityInterpolation)
 
     def rank(self, execution: Execution) -> pd.DataFrame:
-        """Rank documents; a supplied ranking is ranked by relevance first, and only its top is re-ranked."""
+        """Rank documents; a supplied ranking is first ranked by relevance, then its top documents are re-ranked."""
         return self.search(execution)
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -38,9 +38,9 @@ class QualityRerankingStage(Stage):
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document missing from the relevance ranking scores below all documents in it."""
         scored = self._get_scored_ranking(execution)
-        known = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
-        fallback = pairs["qid"].map(scored.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
-        return np.where(known.isna(), fallback, known)
+        known_scores = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
+        fallback_scores = pairs["qid"].map(scored.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
+        return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down into relevance and quality, with the effect of omitting each word piece on the quality part."""

@@ -55,4 +55,4 @@ def test_artifact_bytes(make_input: Callable[..., Path], make_execution: Callabl
     rankings = {name: execution.get_ranking(SYSTEMS[name].stage) for name in RANKINGS}
     runs = {name: format_run(ranking.assign(score=ranking["score"].round(3)), "a") for name, ranking in rankings.items()}
     hashes = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in runs.items()}
-    assert (hash_artifacts(execution.working_directory.directory), hashes) == (GOLDEN, RANKINGS)
+    assert (hash_artifacts(execution.cache_directory.directory), hashes) == (GOLDEN, RANKINGS)

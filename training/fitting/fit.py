@@ -174,8 +174,8 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
             run.write(run_dir / BEST_DIR, deepcopy(network), {"validation": row})
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
-        best = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)  # with rounded weights
-        run.finish(best, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
+        best_network = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)  # with rounded weights
+        run.finish(best_network, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 
 @torch.no_grad()
@@ -191,17 +191,17 @@ def save_network(
 ) -> None:
     """Save a checkpoint directory atomically, replacing an existing one.
 
-    Also rounds the network's weights to the stored precision, so that its output equals the loaded checkpoint's. For
-    a pretrained encoder with frozen layers, only its name, hash and trained layers are stored.
+    The network's weights are rounded to the stored precision, so that its output equals the loaded checkpoint's. Of a
+    pretrained encoder with frozen layers, only the name, hash and trained layers are stored.
 
     Raises:
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
     half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
-    state = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
-    stored = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in state.items()}
-    network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in stored.items()}})
+    weights = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
+    weights = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in weights.items()}
+    network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}})
     config = {"version": __version__, checkpoint_class.name_key: network.get_name(), "config": asdict(network.config)}
     if isinstance(tokeniser, Tokeniser):
         config |= tokeniser.to_config()
@@ -212,7 +212,7 @@ def save_network(
     network.to(device)
     contents = {
         CONFIG: encode_json(config),
-        WEIGHTS_FILE: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in stored.items()}),
+        WEIGHTS_FILE: safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in weights.items()}),
         tokeniser.file: tokeniser.to_bytes(),
         PROBE_FILE: encode_json(msgspec.to_builtins(probe)),
         METRICS: encode_json(metrics),

@@ -54,8 +54,8 @@ class TextNetworkSpec(TaskSpec, frozen=True):
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a BERT network from a pretrained encoder, or any other network from word vectors."""
         if issubclass(recipe.network_class, BERTNetwork):
-            return _bert_network(recipe, checkpoints_dir)
-        return _word_network(recipe, vectors_dir)
+            return _build_bert_network(recipe, checkpoints_dir)
+        return _build_word_network(recipe, vectors_dir)
 
 
 def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
@@ -68,7 +68,7 @@ def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
         raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); correct these values") from None
 
 
-def _word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
+def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
     vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
     ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
@@ -93,7 +93,7 @@ def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, 
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
         flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
         raise UsageError(
-            f"{vectors_dir}: vectors of {units[0]}; the recipe needs those of {units[1]}; run `prepare vectors{flag}"
+            f"{vectors_dir}: contains vectors of {units[0]}, but the recipe needs {units[1]}; run `prepare vectors{flag}"
         )
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
@@ -101,7 +101,11 @@ def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, 
 
 
 def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
-    """Copy word vectors into the last rows of the embedding table; raise UsageError if the dimensions differ."""
+    """Copy word vectors into the last rows of the embedding table, and make gradients of embeddings sparse.
+
+    Raises:
+        UsageError: If the dimensions differ.
+    """
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
         raise UsageError(
@@ -114,7 +118,7 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
             module.sparse = True  # a batch updates few rows; see LazyAdam
 
 
-def _bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork:
+def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwork:
     pretrained = PretrainedEncoder(recipe.encoder.name)
     network = instantiate(recipe, read_encoder_config(pretrained, recipe.encoder.frozen_layers))
     assert isinstance(network, BERTNetwork)

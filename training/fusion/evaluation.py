@@ -110,7 +110,7 @@ class FusionEvaluation:
             "learners": {name: [full._replace(learner=name)] for name in (RIDGE, *self.recipe.comparison)},
         }
         variants = dict.fromkeys(variant for rows in tables.values() for group in rows.values() for variant in group)
-        results = run_experiment(VariantExperiment(self), list(variants), self.execution.working_directory.directory)
+        results = run_experiment(VariantExperiment(self), list(variants), self.execution.cache_directory.directory)
         frames = {variant: pd.DataFrame(values, self.topics, list(HEADLINE_MEASURES)) for variant, values in results.items()}
         return {
             table: {name: pd.concat([frames[item] for item in group]).groupby(level=0).mean() for name, group in rows.items()}
@@ -161,7 +161,7 @@ class FusionEvaluation:
 
         member_keys = map(self.execution.compute_cache_key, self.stage.dependencies())
         key = sha256("\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()).hexdigest()
-        cache = self.execution.working_directory.open_store(f"features-{self.name}", key)
+        cache = self.execution.cache_directory.open_store(f"features-{self.name}", key)
         values = cache.load_or_build_array("features.npy", compute)
         log.info("Pooled %d pairs of %d topics, %d features", len(pairs), pairs["qid"].nunique(), len(names))
         return key, pairs.assign(**dict(zip(names, values.T, strict=True)))

@@ -81,7 +81,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 class LanguageModelTask(Task[LanguageModel]):
     """Passages for next- and previous-word prediction, and held-out passages for validation."""
 
-    metrics_description = "Percent of words of held-out premises predicted correctly, from the words before and after them."
+    metrics_description = "Percent of the words of held-out premises that are predicted from the words before (or after) them."
 
     def __init__(
         self,

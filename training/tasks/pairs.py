@@ -43,7 +43,7 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = LearningCurve(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
-    hard_negatives: HardNegatives | None = None  # retrieval model of the negatives; None: least similar conclusions
+    hard_negatives: HardNegatives | None = None  # model that retrieves the negatives; None: premises of dissimilar conclusions
 
     def to_provenance(self) -> dict[str, Any]:
         """Return the task's part of the provenance; empty for the default settings, which need no task table."""
@@ -115,7 +115,7 @@ class PairwiseTask(Task[Ranker]):
         return loss * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure BM25 over the premises and, for BERT networks, cosines of the encoder's vectors before fine-tuning."""
+        """Measure BM25 over the premises and, for BERT networks, the encoder's cosine similarity before fine-tuning."""
         scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
         if self._pretrained:
             scorers[COSINE] = encoder_cosine_scorer(self._pretrained, self._device)

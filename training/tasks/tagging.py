@@ -114,9 +114,9 @@ class TaggedPassages:
         for document in documents:
             remaining_tags = iter(document.tags)
             for passage in tokeniser.split(" ".join(document.tokens)):
-                first, *inner = [next(remaining_tags) for _ in passage.tokens]
+                first_tag, *inner_tags = [next(remaining_tags) for _ in passage.tokens]
                 passages.append(passage)
-                tags.append([first.replace("I-", "B-"), *inner])
+                tags.append([first_tag.replace("I-", "B-"), *inner_tags])
         return cls(passages, tags)
 
 
@@ -188,8 +188,8 @@ def compute_crf_loss(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) ->
 
 def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
     """Compute the scores (B,) of tag sequences (B, L)."""
-    emitted = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
-    return ((emitted + crf.transitions[tags, _get_previous_tags(crf, tags)]) * mask).sum(1)
+    emission_scores = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
+    return ((emission_scores + crf.transitions[tags, _get_previous_tags(crf, tags)]) * mask).sum(1)
 
 
 def compute_log_partition(crf: CRF, emissions: Tensor, mask: Tensor) -> Tensor:

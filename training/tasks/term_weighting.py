@@ -41,9 +41,8 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"
     )
     supported_networks: ClassVar = ("deepct",)
-    documents: Literal["all", "unjudged", "unpooled"] = (
-        "all"  # unjudged: without judged arguments; unpooled: also without pooled arguments
-    )
+    # unjudged: without judged arguments; unpooled: also without pooled arguments
+    documents: Literal["all", "unjudged", "unpooled"] = "all"
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 

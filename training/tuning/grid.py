@@ -200,7 +200,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
 def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execution) -> np.ndarray:
     """Evaluate all points; return values (points, topics, STORED_MEASURES), which are cached under `name`."""
-    points = run_experiment(GridExperiment(name, judged, execution), grid.points, execution.working_directory.directory)
+    points = run_experiment(GridExperiment(name, judged, execution), grid.points, execution.cache_directory.directory)
     return np.stack(list(points.values()))
 
 

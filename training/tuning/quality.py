@@ -60,7 +60,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     stage = system.stage
     if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
-    work_dir = execution.working_directory.directory
+    work_dir = execution.cache_directory.directory
     judged = load_webis_judgments(work_dir)
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)

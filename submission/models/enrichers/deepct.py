@@ -1,4 +1,4 @@
-"""DeepCT, in which BERT estimates the importance of each word of a passage, which replaces its term frequency.
+"""DeepCT: BERT estimates the importance of each word in a passage; the estimate replaces the word's term frequency.
 
 Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIGIR 2020. Hollatz: Precision-Oriented Argument
 Retrieval. Halle 2022, section 3.2.
@@ -75,9 +75,9 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute term frequencies: a word's largest weight times the scale, rounded half to even; those below 1 are dropped."""
-    largest: dict[str, float] = {}
+    """Compute term frequencies: a word's maximum weight times the scale, rounded half to even; zeros are dropped."""
+    max_weights: dict[str, float] = {}
     for word in passage:
-        largest[word.surface] = max(word.weight, largest.get(word.surface, 0.0))
-    counts = {word: round(scale * weight) for word, weight in largest.items() if word}
+        max_weights[word.surface] = max(word.weight, max_weights.get(word.surface, 0.0))
+    counts = {word: round(scale * weight) for word, weight in max_weights.items() if word}
     return {word: count for word, count in counts.items() if count >= 1}

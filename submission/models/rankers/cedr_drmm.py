@@ -50,7 +50,7 @@ class CEDRDRMM(BERTRanker):
         return NetworkExplanation([*parts, empty], caveat=caveat, use_occlusion=True)
 
     def compute_contributions(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the contribution of each of the 20 query positions, (B, 20)."""
+        """Compute the contributions (B, 20) of the 20 query positions."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]

@@ -53,7 +53,7 @@ class ConvKNRM(TopicRanker):
         return self.score_topic
 
     def score_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Score documents (B, D) for one query (1, Q), convolving each distinct word of the documents once."""
+        """Return the scores (B,) of documents (B, D) for one query (1, Q), convolving each distinct document word once."""
         queries = self.compute_ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])

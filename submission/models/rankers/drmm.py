@@ -20,7 +20,7 @@ SIMILARITY_RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "â‰¥ 0.5"), (0.3, 0.5, "â
 
 
 class DRMM(TopicRanker):
-    """Gated sum over query terms of the match scores computed from their histograms."""
+    """A sum of match scores over query terms, weighted by gates."""
 
     @dataclass(frozen=True)
     class Config:
@@ -53,9 +53,9 @@ class DRMM(TopicRanker):
         return (gate * match).sum(-1)
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the bin of each query term's similarity to each vocabulary word; documents look the bins up.
+        """Precompute the bin of each query term's similarity to each vocabulary word; scoring only looks bins up.
 
-        At most D of the 1024 bins are non-empty, so the first layer sums only their weight rows, not all.
+        At most D of the 1024 bins are non-empty, so the first layer sums only their weight rows.
         The weight of a position is that of its bin, ln(count + c) - ln c, divided by the bin's count.
         """
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight

@@ -3,9 +3,9 @@
 Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Entezari
 2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
 
-In Entezari 2020 the score is a document term plus a query term, so that the topic does not affect the ranking; this explains
-the low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes: Supervised
-Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
+In Entezari 2020 the score is a document term plus a query term, so that the topic does not affect the ranking, which
+explains the low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes:
+Supervised Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
 from dataclasses import dataclass
@@ -61,8 +61,8 @@ class GRU(SiameseRanker):
             Contribution(name, (features[name][0] @ weight).item()) for name, weight in zip(features, weights, strict=True)
         ]
         parts.append(Contribution("bias", self.linear.bias.item()))
-        independent = "document and query contribute independently: the topic does not affect the ranking"
-        return NetworkExplanation(parts, caveat="" if self.config.interaction else independent)
+        caveat = "document and query contribute independently: the topic does not affect the ranking"
+        return NetworkExplanation(parts, caveat="" if self.config.interaction else caveat)
 
     def _compute_features(self, query: Tensor, document: Tensor) -> dict[str, Tensor]:
         """Compute the linear layer's input features, (B, 2H) each, by name."""

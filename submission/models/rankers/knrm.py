@@ -41,7 +41,7 @@ class KNRM(TopicRanker):
         return self.score_features(self.pooling.pool(similarity, *masks))
 
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Precompute the similarity of each query word to each vocabulary word; documents look the similarities up.
+        """Precompute the similarity of each query word to each vocabulary word; scoring only looks similarities up.
 
         Kernel values are computed once per distinct word of a batch, and summed over each document.
         """

@@ -22,7 +22,7 @@ class SBERT(BERTRanker, DenseRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder configuration, and the searched premises: all, or those found by BM25 or by their conclusions."""
+        """Encoder configuration, and the scope of retrieval: all premises, or those whose conclusions are retrieved."""
 
         scope: Literal["premises", "conclusions"] = "conclusions"
 

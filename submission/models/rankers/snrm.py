@@ -32,9 +32,9 @@ class SNRM(LatentRanker):
         """Layer sizes; the embedding table includes rows for padding and unknown words.
 
         `padded`: Texts are zero-padded so that each word is the centre of a window, as in the authors' code; otherwise windows
-        lie inside the text (Entezari 2020, eq. 3.17). `length`: Exponent of the window count that divides the sum. 1 gives the
-        mean (eq. 3.17), which favours short premises; 0 gives, up to a constant, the authors' mean over a fixed number of
-        positions, which favours long ones.
+        lie inside the text (Entezari 2020, eq. 3.17). `length`: The sum is divided by the number of windows to this power.
+        1 gives the mean (eq. 3.17), which favours short premises; 0 gives, up to a constant, the authors' mean over a fixed
+        number of positions, which favours long premises.
         """
 
         vocabulary: int
@@ -63,8 +63,8 @@ class SNRM(LatentRanker):
 
     def encode_batch(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Encode a batch; without hidden layers, convolve each distinct word once. Gradients equal those of `encode`."""
-        first, *hidden = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
-        if hidden:
+        filters, *hidden_weights = self.layers.parameters()  # weights (C, E, 5) and (C, C, 1)
+        if hidden_weights:
             batches = zip(torch.split(ids, TEXT_BATCH), torch.split(mask, TEXT_BATCH), strict=True)
             return torch.cat([self.encode(*batch) for batch in batches])
         token_ids, index = find_unique_tokens(self._pad_for_windows(ids * get_known_mask(ids, mask)), self.config.vocabulary)
@@ -73,8 +73,8 @@ class SNRM(LatentRanker):
         is_window = (torch.arange(index.shape[1] - WINDOW + 1, device=ids.device) < windows).to(vectors.dtype)  # (B, W)
         weights = is_window / windows.to(vectors.dtype) ** self.config.length
         rows = index.unfold(1, WINDOW, 1) + torch.arange(WINDOW, device=ids.device) * len(vectors)  # (B, W, 5)
-        totals, size = [], len(first) if torch.is_grad_enabled() else LATENT_TERM_BATCH
-        for terms in torch.split(first, size):
+        totals, size = [], len(filters) if torch.is_grad_enabled() else LATENT_TERM_BATCH
+        for terms in torch.split(filters, size):
             products = torch.cat([vectors @ terms[:, :, offset].t() for offset in range(WINDOW)])  # (5 · T, c)
             totals.append(_WeightedActivationSum.apply(products, rows, weights))  # type: ignore[no-untyped-call]
         return torch.cat(totals, dim=1)

@@ -9,7 +9,7 @@ import pytest
 
 from submission.__main__ import main
 from submission.engine.base import LOCAL_ENGINE
-from submission.engine.ray_engine import gpu_index
+from submission.engine.ray_engine import find_gpu_index
 from submission.errors import UsageError
 from submission.inference.device import choose_device
 
@@ -49,4 +49,4 @@ def test_device_of_the_engine() -> None:
     ("gpu", "visible", "index"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
 )
 def test_gpu_index_among_visible_devices(gpu: int | str, visible: str | None, index: int) -> None:
-    assert gpu_index(gpu, visible) == index
+    assert find_gpu_index(gpu, visible) == index

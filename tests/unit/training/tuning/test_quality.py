@@ -39,7 +39,7 @@ def execution(
     corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Callable[..., Execution]
 ) -> Execution:
     execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
-    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.working_directory.directory)
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory)
     return execution
 
 
