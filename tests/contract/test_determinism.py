@@ -16,7 +16,7 @@ from submission.engine.base import Item, LocalEngine, Result
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import read_files
 
-pytestmark = pytest.mark.usefixtures("small_shards")
+Rank = Callable[..., dict[str, bytes]]
 
 
 class RemoteEngine(LocalEngine):
@@ -30,78 +30,64 @@ class RemoteEngine(LocalEngine):
             yield index, pickle.loads(pickle.dumps(unpickled(item)))
 
 
-def rank(source: Path, checkpoints: Path, output: Path, *systems: str) -> dict[str, bytes]:
-    """Rank with systems, all by default, and return the files of the output."""
-    flags = [flag for name in systems or SYSTEMS for flag in ("--system", name)]
-    paths = ["-i", str(source), "-o", str(output), "--checkpoints", str(checkpoints)]
-    assert main(["rank", *paths, "--device", "cpu", *flags]) == 0
-    return read_files(output)
+@pytest.fixture(scope="module")
+def rank(
+    small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Rank:
+    """Return a function that ranks with systems, all by default, and returns the files of the output."""
+
+    def run(*systems: str, source: Path = topics_and_corpus) -> dict[str, bytes]:
+        output = tmp_path_factory.mktemp("out")
+        flags = [flag for name in systems or SYSTEMS for flag in ("--system", name)]
+        paths = ["-i", str(source), "-o", str(output), "--checkpoints", str(all_checkpoints_dir)]
+        assert main(["rank", *paths, "--device", "cpu", *flags]) == 0
+        return read_files(output)
+
+    return run
 
 
 @pytest.fixture(scope="module")
-def expected(
-    small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, bytes]:
-    """Rank with all systems, and return the files of the output."""
-    files = rank(topics_and_corpus, all_checkpoints_dir, tmp_path_factory.mktemp("expected"))
-    assert set(files) == {*map(run_name, SYSTEMS), "run.txt", "fingerprint.json"}
-    return files
+def expected(rank: Rank) -> dict[str, bytes]:
+    return rank()
 
 
-def run_name(system: str) -> str:
-    return f"aragorn-{system}.txt"
+def get_runs(files: dict[str, bytes], *systems: str) -> dict[str, bytes]:
+    """Return the runs of systems, all by default."""
+    return {name: files[f"aragorn-{name}.txt"] for name in systems or SYSTEMS}
 
 
-def get_runs(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the runs of the systems."""
-    return {name: content for name, content in files.items() if name.startswith("aragorn-")}
-
-
-def test_engine_does_not_affect_runs_and_keys(
-    expected: dict[str, bytes],
-    topics_and_corpus: Path,
-    all_checkpoints_dir: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_engine_does_not_affect_runs_and_keys(rank: Rank, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.rank.open_engine", lambda *_: nullcontext(RemoteEngine()))
-    assert rank(topics_and_corpus, all_checkpoints_dir, tmp_path / "out") == expected
+    assert rank() == expected
+    assert set(expected) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
 
 
-def test_threads_do_not_affect_runs(
-    expected: dict[str, bytes], topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> None:
-    threads, systems = torch.get_num_threads(), ("snrm", "sbert", "deepct_dirichlet", "targer_dirichlet", "dirichlet_rm3")
+def test_threads_do_not_affect_runs(rank: Rank, expected: dict[str, bytes]) -> None:
+    threads, systems = torch.get_num_threads(), ("snrm", "sbert")
     try:
         torch.set_num_threads(2)
-        files = rank(topics_and_corpus, all_checkpoints_dir, tmp_path / "out", *systems)
+        assert get_runs(rank(*systems), *systems) == get_runs(expected, *systems)
     finally:
         torch.set_num_threads(threads)
-    assert get_runs(files) == {run_name(name): expected[run_name(name)] for name in systems}
 
 
-def test_order_of_systems_does_not_affect_runs(
-    expected: dict[str, bytes], topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> None:
-    files = rank(topics_and_corpus, all_checkpoints_dir, tmp_path / "reversed", *reversed(SYSTEMS))
+def test_order_of_systems_does_not_affect_runs(rank: Rank, expected: dict[str, bytes]) -> None:
+    files = rank(*reversed(SYSTEMS))
     assert get_runs(files) == get_runs(expected)
-    assert files["run.txt"] == expected[run_name([*SYSTEMS][-1])]
+    assert files["run.txt"] == get_runs(expected)[[*SYSTEMS][-1]]
 
 
 @pytest.mark.parametrize("name", ["gru", "sbert", "deepct_dirichlet", "tfr_bert", "ensemble"])
-def test_systems_rank_alone_as_together(
-    name: str, expected: dict[str, bytes], topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
-) -> None:
-    files = rank(topics_and_corpus, all_checkpoints_dir, tmp_path / "out", name)
-    assert get_runs(files) == {run_name(name): expected[run_name(name)]}
+def test_systems_rank_alone_as_together(name: str, rank: Rank, expected: dict[str, bytes]) -> None:
+    assert get_runs(rank(name), name) == get_runs(expected, name)
 
 
 def test_order_of_arguments_and_files_does_not_affect_runs(
-    expected: dict[str, bytes], corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path
+    rank: Rank, expected: dict[str, bytes], corpus_with_topics: Path
 ) -> None:
     corpus_file = corpus_with_topics / "args-me.json"
     arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
     corpus_file.unlink()
     for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
         (corpus_with_topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
-    assert get_runs(rank(corpus_with_topics, all_checkpoints_dir, tmp_path / "out")) == get_runs(expected)
+    assert get_runs(rank(source=corpus_with_topics)) == get_runs(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,16 @@ from training.__main__ import main
 Capture = pytest.CaptureFixture[str]
 Command = Callable[..., list[str]]
 MakeExecution = Callable[..., Execution]
+Execute = Callable[..., Execution]
 Log = pytest.LogCaptureFixture
 RankAll = Callable[..., int]
 AssertFails = Callable[..., None]
+
+
+@pytest.fixture
+def execute(make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path) -> Execute:
+    """Return a function that opens an execution on three topics with the checkpoints of all systems."""
+    return partial(make_execution, corpus_with_topics, checkpoints=checkpoints_copy)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import yaml
 
-from submission.__main__ import main
 from submission.data.runs import read_run
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.rankings import rank_by_score, truncate_rankings
@@ -20,7 +19,7 @@ from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
-from tests.endtoend.conftest import Capture, MakeExecution, RankAll
+from tests.endtoend.conftest import Execute, RankAll
 from training.fusion.ensemble import save_regression
 
 
@@ -90,32 +89,7 @@ def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp
     assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
 
 
-def test_custom_systems_are_explained_listed_and_checked(
-    runs: dict[str, pd.Series], corpus_with_topics: Path, checkpoints_copy: Path, capsys: Capture
-) -> None:
-    def call(command: str, *flags: str) -> tuple[int, list[str]]:
-        """Run a command; return its exit code and output."""
-        source = [] if command == "systems" else ["-i", str(corpus_with_topics)]
-        code = main([command, *source, "--checkpoints", str(checkpoints_copy), *flags])
-        return code, capsys.readouterr().out.splitlines()
-
-    for name in ("longest", "snrm_knrm", "both"):
-        (qid, docno), score = runs[name].index[1], runs[name].iloc[1]
-        [line] = [line for line in call("explain", "--system", name, "--qid", qid, "--docno", docno)[1] if line[:6] == "score "]
-        assert float(line.split()[1].rstrip(":")) == pytest.approx(score, abs=1e-4)
-    lines = [line.split() for line in call("systems")[1]]
-    assert ["longest", "ready", "Rank", "by", "premise", "length."] in lines
-    assert ["score", "=", "0.125", "+0.750", "minmax(longest)", "+0.500", "minmax(snrm_knrm)"] in lines
-    code, lines = call("check")
-    assert (code, any(line.startswith("OK     checkpoint both") for line in lines)) == (0, True)
-    (checkpoints_copy / "both" / "config.json").write_text("{}")
-    code, lines = call("check")
-    assert (code, any(line.startswith("ERROR  checkpoint both: ") for line in lines)) == (4, True)
-
-
-def test_equal_stages_are_computed_once_and_failures_are_cached(
-    make_execution: MakeExecution, corpus_with_topics: Path
-) -> None:
+def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
     calls: list[str] = []
 
     @dataclass(frozen=True)
@@ -127,7 +101,7 @@ def test_equal_stages_are_computed_once_and_failures_are_cached(
             ranking = super().search(execution)
             return ranking.assign(rank=7) if self.name == "faulty" else ranking
 
-    execution = make_execution(corpus_with_topics)
+    execution = execute()
     first = execution.get_ranking(CountingStage())
     assert execution.get_ranking(CountingStage()) is first
     execution.get_ranking(CountingStage("b"))
@@ -138,14 +112,12 @@ def test_equal_stages_are_computed_once_and_failures_are_cached(
     assert calls == ["a", "b", "faulty"]
 
 
-def test_networks_rerank_the_run_of_another_system(
-    rank_all: RankAll, make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path
-) -> None:
+def test_networks_rerank_the_run_of_another_system(rank_all: RankAll, execute: Execute, tmp_path: Path) -> None:
     networks = ("knrm", "gru", "snrm", "cedr_drmm")
     assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
     flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
     assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
-    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
+    execution = execute()
     pairs = truncate_rankings(execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), 20)[["qid", "docno"]]
     for name in networks:
         stage = RerankStage(FUSION_CANDIDATES["dirichlet"], name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,12 +15,8 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import make_argument, read_files
-from tests.endtoend.conftest import AssertFails, Capture, MakeExecution
+from tests.endtoend.conftest import AssertFails, Capture, Execute
 from training.__main__ import main
-from training.fitting.recipe import Recipe
-from training.paths import RECIPES
-from training.tasks import load_recipe
-from training.tasks.term_weighting import TermWeightingSpec
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -139,23 +134,8 @@ def test_document_sets_need_qrels(
     assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', "fit", recipe, *work)
 
 
-def test_recipes_differ_in_documents_and_reference_only() -> None:
-    names = [file.stem for file in RECIPES.glob("deepct*.toml") if file.stem != "deepct_thesis"]
-    recipes = {name: load_recipe(name) for name in names}
-
-    def shared_settings(recipe: Recipe) -> dict[str, Any]:
-        return {**recipe.to_provenance(), "term_weighting": None}
-
-    assert all(shared_settings(recipe) == shared_settings(recipes["deepct"]) for recipe in recipes.values())
-    tasks = [recipe.task for recipe in recipes.values() if isinstance(recipe.task, TermWeightingSpec)]
-    variants = {(task.documents, task.reference) for task in tasks}
-    assert (len(names), len(variants), {task.max_passages for task in tasks}) == (9, 9, {8000})
-    thesis = load_recipe("deepct_thesis")
-    assert (thesis.encoder.name, thesis.network["pieces"], thesis.training.epochs) == ("bert-base-uncased", 510, 3)
-
-
 def test_arguments_without_weights_are_never_retrieved(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch
+    corpus_with_topics: Path, execute: Execute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
@@ -167,7 +147,7 @@ def test_arguments_without_weights_are_never_retrieved(
         return {word: count for word, count in frequencies(self, passages).items() if word != "zoo"}
 
     monkeypatch.setattr(DeepCT, "compute_term_frequencies", drop_zoo)
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+    execution = execute()
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     rankings, index = execution.get_ranking(stage), stage.load_index(execution)
@@ -179,10 +159,8 @@ def test_arguments_without_weights_are_never_retrieved(
     assert stage.score(execution, pairs).tolist() == [0.0]
 
 
-def test_explain_lists_weights_by_passage(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+def test_explain_lists_weights_by_passage(corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute) -> None:
+    execution = execute(qid="1")
     breakdowns = SYSTEMS["deepct_dirichlet"].stage.explain(execution, "1", "a0-0").breakdowns
     premise = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
     enricher = load_enricher(all_checkpoints_dir / "deepct")

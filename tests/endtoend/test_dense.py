@@ -16,7 +16,7 @@ from submission.systems import dense
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.execution import Execution
 from tests.conftest import update_hash
-from tests.endtoend.conftest import MakeExecution
+from tests.endtoend.conftest import Execute
 
 STAGE, BM25, CONCLUSIONS = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage, FUSION_CANDIDATES["sbert_conclusions"]
 
@@ -32,11 +32,9 @@ def compute_cosines(execution: Execution, title: str) -> pd.Series:
     return pd.Series(similarities[order], index=[conclusions[row] for row in order])
 
 
-def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
-    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+    execution = execute()
     ranking, bm25 = (execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (STAGE, BM25))
     collection = execution.documents.read_texts(execution.documents.searchable_docnos)
     added_count = 0
@@ -48,16 +46,14 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(
     assert added_count > 5
 
 
-def test_search_of_all_premises_gives_the_same_scores(
-    make_execution: MakeExecution, corpus_with_topics: Path, checkpoints_copy: Path
-) -> None:
-    with_conclusions = make_execution(corpus_with_topics, checkpoints=checkpoints_copy).get_ranking(STAGE)
+def test_search_of_all_premises_gives_the_same_scores(execute: Execute, checkpoints_copy: Path) -> None:
+    with_conclusions = execute().get_ranking(STAGE)
     file = checkpoints_copy / "sbert" / "config.json"
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
     file.write_text(json.dumps(config))
     update_hash(file.parent, file.name)
-    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
+    execution = execute()
     ranking = execution.get_ranking(STAGE)
     assert ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
@@ -65,14 +61,12 @@ def test_search_of_all_premises_gives_the_same_scores(
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
     pairs = ranking.sample(frac=0.2, random_state=0).reset_index(drop=True)
     np.testing.assert_allclose(STAGE.score(execution, pairs[["qid", "docno"]]), pairs["score"], rtol=0, atol=1e-5)
-    single_topic = make_execution(corpus_with_topics, checkpoints=checkpoints_copy, qid="2").get_ranking(STAGE)
+    single_topic = execute(qid="2").get_ranking(STAGE)
     pd.testing.assert_frame_equal(single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
-def test_documents_are_scored_by_their_conclusions(
-    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
+    execution = execute()
     ranking, documents = execution.get_ranking(CONCLUSIONS), execution.documents
     collection = documents.read_texts(documents.searchable_docnos)
     assert ranking.groupby("qid").size().tolist() == [len(collection)] * 3  # the depth covers all 100 conclusions
@@ -83,7 +77,7 @@ def test_documents_are_scored_by_their_conclusions(
     pairs = ranking.sample(frac=0.2, random_state=0)
     np.testing.assert_array_equal(CONCLUSIONS.score(execution, pairs[["qid", "docno"]]), pairs["score"])
     row = ranking[ranking["qid"] == "2"].iloc[7]
-    single_topic = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="2")
+    single_topic = execute(qid="2")
     explanation = CONCLUSIONS.explain(single_topic, "2", row["docno"])
     assert explanation.score == row["score"]
     assert explanation.model_inputs["conclusion as tokenised"].startswith("topic ##")

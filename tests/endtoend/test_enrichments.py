@@ -155,14 +155,6 @@ def assert_enrichments_are_compared(table: pd.DataFrame) -> None:
             assert group[f"{test}_holm"].to_numpy() == pytest.approx(holm_correction(group[test].to_numpy()), abs=5e-6)
 
 
-def test_holm_correction_excludes_control_rows() -> None:
-    rows = [("none", np.nan), ("none (premise)", 0.01), ("one", 0.02), ("two", 0.03)]
-    table = pd.DataFrame(rows, columns=["enrichment", "p_t"]).assign(measure="nDCG@5 all")
-    corrected = enrichments.add_holm_correction(table.assign(p_randomisation=table["p_t"] / 2), ["one", "two"])
-    assert corrected["p_t_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.04, 0.04], nan_ok=True)
-    assert corrected["p_randomisation_holm"].tolist() == pytest.approx([np.nan, np.nan, 0.02, 0.02], nan_ok=True)
-
-
 def test_study_rejects_unsuitable_grids_and_checkpoints(
     compare: list[str], grids: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:

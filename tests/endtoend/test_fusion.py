@@ -21,7 +21,7 @@ from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import REAL_DATA, SAMPLE, count_colours, read_files, write_learned_fusion
-from tests.endtoend.conftest import AssertFails, Log, MakeExecution
+from tests.endtoend.conftest import AssertFails, Execute, Log, MakeExecution
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.qrels import read_qrels
@@ -252,16 +252,14 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 
 
 @pytest.fixture
-def stage_checkpoints(checkpoints_copy: Path) -> Path:
+def fusion_checkpoint(checkpoints_copy: Path) -> Path:
     """Write checkpoints of untrained networks and a fusion of them."""
     write_learned_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 
 
-def test_fusion_scores_match_hand_computed_sums(
-    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=stage_checkpoints)
+def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpoint: Path) -> None:
+    execution = execute()
     ranking = execution.get_ranking(STAGE)
     member_pools = [
         truncate_rankings(execution.get_ranking(FUSION_CANDIDATES[name]), POOL_DEPTHS[name])[["qid", "docno"]]
@@ -282,10 +280,8 @@ def test_fusion_scores_match_hand_computed_sums(
     np.testing.assert_allclose(both["score"], both["expected"], rtol=0, atol=1e-4)
 
 
-def test_scores_depend_on_neither_member_order_nor_other_documents(
-    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=stage_checkpoints)
+def test_scores_depend_on_neither_member_order_nor_other_documents(execute: Execute, fusion_checkpoint: Path) -> None:
+    execution = execute()
     ranking, docnos = execution.get_ranking(STAGE), execution.documents.searchable_docnos[::3]
     reordered = LearnedFusionStage(STAGE.members[::-1], "mine")
     pd.testing.assert_frame_equal(execution.get_ranking(reordered), ranking, check_exact=True)
@@ -294,7 +290,7 @@ def test_scores_depend_on_neither_member_order_nor_other_documents(
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores[len(pairs) :], ranking["score"])  # documents outside the pool do not change scores
     index = next(index for index, docno in enumerate(pairs["docno"]) if docno not in set(ranking["docno"]))
-    single_topic = make_execution(corpus_with_topics, checkpoints=stage_checkpoints, qid=pairs["qid"][index])
+    single_topic = execute(qid=pairs["qid"][index])
     explanation = STAGE.explain(single_topic, *pairs.loc[index])
     assert "no member retrieved it" in explanation.summary
     assert explanation.score == pytest.approx(scores[index], abs=1e-6)
@@ -302,18 +298,18 @@ def test_scores_depend_on_neither_member_order_nor_other_documents(
 
 
 def test_internal_error_of_a_member_is_attributed(
-    make_execution: MakeExecution, corpus_with_topics: Path, stage_checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+    execute: Execute, fusion_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(FUSION_CANDIDATES["bm25"]), "score", lambda *_: 1 / 0)
     with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
-        make_execution(corpus_with_topics, checkpoints=stage_checkpoints).get_ranking(STAGE)
+        execute().get_ranking(STAGE)
 
 
 def test_topic_without_documents_is_not_ranked(
-    make_execution: MakeExecution, make_input: Callable[..., Path], stage_checkpoints: Path
+    make_execution: MakeExecution, make_input: Callable[..., Path], fusion_checkpoint: Path
 ) -> None:
     execution = make_execution(
-        make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=stage_checkpoints
+        make_input([("1", "Are zoos cruel?"), ("2", "Quantum xylophones")]), checkpoints=fusion_checkpoint
     )
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]

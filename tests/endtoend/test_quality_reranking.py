@@ -16,7 +16,7 @@ from submission.storage.checkpoint_directory import read_provenance
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import count_colours, read_files
-from tests.endtoend.conftest import Capture, Log, MakeExecution
+from tests.endtoend.conftest import Capture, Execute, Log
 from tests.unit.training.data.quality_files import write_ibm, write_ukp
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
@@ -111,10 +111,8 @@ def test_shipped_checkpoint_is_trained_on_ukp_only() -> None:
     assert (source.data, source.licence, len(source.input)) == ("UKPConvArgRank", "CC BY-SA", 32)
 
 
-def test_only_the_top_documents_are_reordered(
-    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
+    execution = execute()
     before, after = execution.get_ranking(DIRICHLET), execution.get_ranking(STAGE)
     pairs = before[before["rank"] <= 7][["qid", "docno"]]
     quality = pd.Series(STAGE.quality.score(execution, pairs).astype(float), index=pairs.index)
@@ -136,10 +134,8 @@ def test_only_the_top_documents_are_reordered(
     assert score < after["score"][after["qid"] == "1"].min()
 
 
-def test_explanation_names_both_scores_or_the_depth(
-    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+def test_explanation_names_both_scores_or_the_depth(execute: Execute) -> None:
+    execution = execute(qid="1")
     assert STAGE.formula(execution.checkpoints) == "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic"
     ranking = execution.get_ranking(STAGE)
     reranked, remaining = (STAGE.explain(execution, "1", ranking["docno"][rank]) for rank in (2, 9))

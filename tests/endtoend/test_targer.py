@@ -20,7 +20,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
 from tests.conftest import count_colours, write_targer
-from tests.endtoend.conftest import AssertFails, MakeExecution
+from tests.endtoend.conftest import AssertFails, Execute
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.fitting.fit import save_network
@@ -158,16 +158,14 @@ STAGE = SYSTEMS["targer_dirichlet"].stage
 assert isinstance(STAGE, LexicalStage)
 
 
-def test_index_contains_only_kept_components(
-    corpus_with_topics: Path, checkpoints_copy: Path, make_execution: MakeExecution
-) -> None:
+def test_index_contains_only_kept_components(corpus_with_topics: Path, checkpoints_copy: Path, execute: Execute) -> None:
     file = corpus_with_topics / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    filtered = STAGE.load_index(make_execution(corpus_with_topics, checkpoints=checkpoints_copy))
+    filtered = STAGE.load_index(execute())
     force_tag(checkpoints_copy, "I-P")  # all words are kept
-    execution = make_execution(corpus_with_topics, checkpoints=checkpoints_copy)
+    execution = execute()
     plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.load_index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
@@ -180,10 +178,8 @@ def test_index_contains_only_kept_components(
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
 
-def test_explain_marks_claims_and_premises(
-    corpus_with_topics: Path, all_checkpoints_dir: Path, make_execution: MakeExecution
-) -> None:
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir, qid="1")
+def test_explain_marks_claims_and_premises(corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute) -> None:
+    execution = execute(qid="1")
     plain, coloured = (explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, colour) for colour in (False, True))
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
@@ -199,7 +195,7 @@ def test_explain_marks_claims_and_premises(
 
 
 def test_document_lengths_count_kept_components(
-    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: MakeExecution, assert_fails: AssertFails
+    corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, execute: Execute, assert_fails: AssertFails
 ) -> None:
     write_targer(checkpoints_copy, "targer_webd", seed=3)
     paths = ["-i", corpus_with_topics, "--work-dir", tmp_path / "lengths", "--checkpoints", checkpoints_copy]
@@ -209,7 +205,7 @@ def test_document_lengths_count_kept_components(
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
     assert table.index.tolist() == ["args.me", "targer_essays", "targer_webd"]
     assert (table.loc["args.me", "published_mean"], table.loc["targer_essays", "published_median"]) == (317, 71)
-    store = make_execution(corpus_with_topics).documents
+    store = execute().documents
     documents = store.read_texts(store.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)
