@@ -113,17 +113,19 @@ def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
 
 
 def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
-    mismatched, hashed_count = find_mismatches(documents)
+    mismatched_docnos, hashed_count = find_mismatches(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
-    elif len(mismatched):
-        summary = f"{len(mismatched)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
-        examples = ", ".join(mismatched[:5]) + (", …" if len(mismatched) > 5 else "")
+    elif len(mismatched_docnos):
+        summary = (
+            f"{len(mismatched_docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
+        )
+        examples = ", ".join(mismatched_docnos[:5]) + (", …" if len(mismatched_docnos) > 5 else "")
         report.add_note(f"{summary}; their judgments refer to other texts: {examples}")
     else:
         report.add(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
-        write_atomic(file, "".join(f"{docno}\n" for docno in mismatched))
+        write_atomic(file, "".join(f"{docno}\n" for docno in mismatched_docnos))
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:

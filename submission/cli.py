@@ -108,7 +108,8 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
             "precision of BERT encoders on CPU; bfloat16 requires AVX-512 BF16 or AMX and changes scores slightly"}),
         "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
             "execution engine; local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
-        "ray_address": ("--ray-address", {"type": parse_ray_address, "metavar": "HOST:PORT", "help": "Ray cluster"}),
+        "ray_address": ("--ray-address", {"type": parse_ray_address, "metavar": "HOST:PORT", "help":
+            "address of the Ray cluster"}),
         "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
             "with --engine ray: use --cache-dir on all nodes, which must mount it at the same path"}),
     }  # fmt: skip

@@ -109,11 +109,11 @@ def _to_argument(record: _JsonlRecord) -> Argument:
     if is_invalid_id(record.id):
         raise _InvalidRecordError(f"invalid id '{abbreviate(record.id)}'; {ID_RULE}")
     if record.premises is not UNSET and record.argument is not UNSET:
-        raise _InvalidRecordError(f"both premises and argument; remove one: {JSONL_SCHEMA}")
+        raise _InvalidRecordError(f"has both premises and argument; remove one: {JSONL_SCHEMA}")
     if record.argument is not UNSET:
         return Argument(record.id, record.conclusion, (Premise(record.argument),))
     if record.premises is UNSET:
-        raise _InvalidRecordError(f"neither premises nor argument; {JSONL_SCHEMA}")
+        raise _InvalidRecordError(f"has neither premises nor argument; {JSONL_SCHEMA}")
     return Argument(record.id, record.conclusion, record.premises)
 
 

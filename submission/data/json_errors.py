@@ -56,9 +56,9 @@ def format_path(path: JsonPath) -> str:
 
 def format_position(data: Buffer, offset: int) -> str:
     """Format the position of a byte as 1-based line and column."""
-    before = bytes(data[:offset])
-    column = len(before[before.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
-    return f"line {before.count(bytes([10])) + 1}, column {column}"
+    prefix = bytes(data[:offset])
+    column = len(prefix[prefix.rfind(b"\n") + 1 :].decode(errors="replace")) + 1
+    return f"line {prefix.count(bytes([10])) + 1}, column {column}"
 
 
 def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:

@@ -124,9 +124,9 @@ def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) ->
         line_number, score, tag = row.line.number, *row.line.fields[4:]
         if docnos is not None and row.docno not in docnos:
             yield _stricter("unknown document", line_number, f"document {abbreviate(row.docno)}; check the corpus version")
-        expected = last_ranks.get(row.qid, 0) + 1
-        if row.rank != expected:
-            yield _stricter("ranks not consecutive from 1", line_number, f"rank {row.rank}; expected {expected}")
+        expected_rank = last_ranks.get(row.qid, 0) + 1
+        if row.rank != expected_rank:
+            yield _stricter("ranks not consecutive from 1", line_number, f"rank {row.rank}; expected {expected_rank}")
         last_ranks[row.qid] = row.rank
         if isfinite(row.score):
             if not POSITIONAL_NUMBER.fullmatch(score):

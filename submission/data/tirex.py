@@ -114,7 +114,7 @@ def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
 
 
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
-    """Return the first record of each id, and `issues` extended by ids with different texts."""
+    """Return the first record of each id, and `issues` extended by those of ids with different texts."""
     first_records = records.drop_duplicates(id_column)
     expected = records[id_column].map(dict(zip(first_records[id_column], first_records[text_column], strict=True)))
     first_lines = dict(zip(first_records[id_column], first_records["line"], strict=True))

@@ -77,7 +77,7 @@ def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.D
     for column in columns:
         if column not in frame:
             raise InputError(
-                f"{label}: missing column {column}; expected {', '.join(columns)}, found {', '.join(map(str, frame))}"
+                f"{label}: missing column {column}; expected {', '.join(columns)} instead of {', '.join(map(str, frame))}"
             )
     frame = frame[columns].astype(object).reset_index(drop=True)
     ids = frame[columns[0]]

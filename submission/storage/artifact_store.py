@@ -76,21 +76,21 @@ class ArtifactStore:
         self.directory, self._manifest_path = directory, directory / manifest_name
         previous = read_manifest(self._manifest_path)
         expected_names = {*expected_names, *previous.files}
-        existing = sorted(expected_names & {file.name for file in directory.iterdir()})
-        changed = [name for name, value in inputs.items() if previous.inputs.get(name) != value]
-        if existing and changed and not overwrite:
-            origin = f"made from another {' and '.join(changed)}" if previous.files else "of unknown origin"
+        existing_names = sorted(expected_names & {file.name for file in directory.iterdir()})
+        changed_inputs = [name for name, value in inputs.items() if previous.inputs.get(name) != value]
+        if existing_names and changed_inputs and not overwrite:
+            origin = f"made from another {' and '.join(changed_inputs)}" if previous.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
-            raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing)}); {advice}")
+            raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing_names)}); {advice}")
         # List the directory only once: the cost of a write must not grow with the number of files.
         self._stale_files = atomic_files.find_stale_files(directory)
         for name in {*expected_names, manifest_name}:
             self._remove_stale(name)
-        self._outdated_names = existing if changed else []
+        self._outdated_names = existing_names if changed_inputs else []
         self._journal_path = _journal_path(self._manifest_path)
         # The first update merges an existing journal into the manifest.
         self._journal_length = len(previous.files) if self._journal_path.exists() else 0
-        self._manifest = Manifest(dict(inputs), {} if changed else previous.files)
+        self._manifest = Manifest(dict(inputs), {} if changed_inputs else previous.files)
 
     def __contains__(self, name: str) -> bool:
         """Return whether the manifest has an entry for a file."""

@@ -84,7 +84,7 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
         ([], "arguments: empty; pass at least one argument"),
         (["a", None], "arguments: premise of 2 is None; expected a string"),
         (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
-        (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise, found docno"),
+        (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
         (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: invalid docno 'a b'; use a string without whitespace"),
         (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
