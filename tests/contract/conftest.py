@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from submission.__main__ import main as submission
-from submission.inference import enrichment
-from submission.models.bert import BERTRanker
-from submission.models.ranker import Ranker
-from submission.retrieval import dense, latent, term_index
 from submission.retrieval.lexical import RM3, Dirichlet
 from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 
@@ -51,18 +47,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_tiny_ranker(directory, name, seed)
     write_lexical(directory, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
     return directory
-
-
-@pytest.fixture(scope="module")
-def small_shards() -> Iterator[None]:
-    """Split the work on the tests' corpus of 575 documents into several shards and batches."""
-    with pytest.MonkeyPatch.context() as patch:
-        for kind in (Ranker, BERTRanker):
-            patch.setattr(kind, "shard_size", 40)
-            patch.setattr(kind, "cpu_batch_size", 16)
-        for module, size in ((dense, 40), (latent, 150), (term_index, 150), (enrichment, 64)):
-            patch.setattr(module, "SHARD_SIZE", size)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -40,18 +40,12 @@ VARIANTS: list[tuple[Any, Keys, object]] = [  # model, path of a value, another 
     (QUALITY, ("weight",), 0.5),
 ]
 INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, invalid value, message
-    (LINEAR, ("intercept",), float("nan"), "intercept"),
-    (LINEAR, ("members", 0, "weight"), float("inf"), "weight"),
-    (LINEAR, ("members", 0, "weight"), "much", "weight"),
-    (LINEAR, ("members", 0, "best"), -1, "best"),
     (LINEAR, ("members", 0, "best"), 0, "no member adds documents"),
     (LINEAR, ("members", 1, "name"), "dirichlet", "names must be unique"),
     (LINEAR, ("members", 1, "name"), "length", "different from 'length'"),
     (LINEAR, ("members",), [], "no member adds documents"),
     (LINEAR, ("length", "most"), 0, "most"),
-    (LINEAR, ("more",), 1, "more"),
     (REGRESSION, ("intercept",), "much", r"written by version 1\.1\.0, incompatible with"),
-    (REGRESSION, ("version",), 7, "written by version 7, incompatible"),
     (QUALITY, ("documents",), 0, "documents"),
     (QUALITY, ("weight",), -1, "weight"),
     (QUALITY, ("depth",), 3, "depth"),

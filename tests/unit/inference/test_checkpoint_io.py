@@ -1,4 +1,4 @@
-"""Checkpoints of rankers and enrichers: loaded as saved, identified by fingerprints, and refused if they differ."""
+"""Checkpoints of rankers and enrichers: loaded as saved, identified by fingerprints, and pickled by path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ CLASSES = {"knrm": KNRM, "deepct": DeepCT, "targer": TARGER}
 HALF_PRECISION = {  # prefixes of the weights that are stored in float16
     "knrm": "embedding.", "deepct": "encoder.", "targer": ("embedding.", "ahead.", "back."),
 }  # fmt: skip
-TEXT_FILES = {"knrm": "vocabulary.txt", "deepct": "tokenizer.json", "targer": "vocabulary.txt"}
 
 
 @pytest.fixture
@@ -78,19 +77,6 @@ def test_fingerprints_identify_weights_config_and_vocabulary(name: str, director
     assert len(set(fingerprints)) == len(fingerprints) - 1
 
 
-@pytest.mark.parametrize(("name", "file"), [(name, file) for name in LOADERS for file in (
-    "config.json", "model.safetensors", "probe.json", TEXT_FILES[name])])  # fmt: skip
-def test_damaged_and_missing_files_are_refused(name: str, file: str, directory: Path) -> None:
-    content = bytearray((directory / file).read_bytes())
-    content[-2] ^= 1
-    (directory / file).write_bytes(content)
-    with pytest.raises(CheckpointError, match=f"{file}: damaged"):
-        LOADERS[name](directory)
-    (directory / file).unlink()
-    with pytest.raises(CheckpointError, match=f"{name}: missing {file};"):
-        LOADERS[name](directory)
-
-
 @pytest.mark.parametrize(
     ("name", "target", "replacement"),
     [
@@ -106,22 +92,6 @@ def test_changed_code_fails_the_probe(
 ) -> None:
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
-        LOADERS[name](directory)
-
-
-@pytest.mark.parametrize(
-    ("name", "fields", "message"),
-    [
-        ("deepct", {"enricher": "deepcut"}, "unknown enricher 'deepcut'; did you mean 'deepct'"),
-        ("deepct", {"ranker": "knrm"}, "unknown field `ranker`"),
-        ("knrm", {"config": {"idf": True}}, r"written by version 1\.\d+\.\d+, incompatible with"),
-    ],
-)
-def test_configs_that_do_not_fit_are_refused(name: str, fields: dict[str, object], message: str, directory: Path) -> None:
-    config = json.loads((directory / "config.json").read_text())
-    (directory / "config.json").write_text(json.dumps({**config, **fields}))
-    update_hash(directory, "config.json")
-    with pytest.raises(CheckpointError, match=message):
         LOADERS[name](directory)
 
 

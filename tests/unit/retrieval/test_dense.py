@@ -71,12 +71,6 @@ def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: DenseInd
         np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever other texts are scored
 
 
-def test_ties_keep_document_order(checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str]) -> None:
-    [(docnos, scores)] = index.search(encode_queries(premises[3:4], checkpoint, CPU), 2)
-    assert docnos == ["d003", "d007"]
-    assert scores[0] == scores[1] == pytest.approx(1, abs=1e-3)
-
-
 @torch.no_grad()
 def test_half_precision_scores_are_close(checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str]) -> None:
     query, encode = encode_queries(["a b c"], checkpoint, CPU)[0], checkpoint.tokeniser.encode_premise
