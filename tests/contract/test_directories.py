@@ -66,7 +66,7 @@ def test_other_input_needs_overwrite(rank: Rank, output: Path, tmp_path: Path) -
     assert read_files(output) != before
 
 
-@pytest.mark.parametrize("content", ["", "[]", "null", "{}", '"\udcff"', DEEP, '{"inputs": {}, "files": {"run.txt": 7}}'])
+@pytest.mark.parametrize("content", ["", '"\udcff"', DEEP])
 def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output: Path) -> None:
     assert rank()[0] == 0
     before = read_files(output)

@@ -63,7 +63,7 @@ def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: s
     return str(file)
 
 
-@pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "cedr_drmm", "sbert"])
+@pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "sbert"])
 def test_precisions_differ_slightly_and_are_cached_separately(
     ranker: str, all_checkpoints_dir: Path, make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def compare(
     return ["study", "enrichments", "one", "two", *qrels, *models, *paths, *flags]
 
 
+@pytest.mark.slow
 def test_tune_on_enriched_documents(
     corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path, assert_fails: AssertFails
 ) -> None:

@@ -47,6 +47,7 @@ def test_scores_are_weighted_sums_of_clipped_members(rank_all: RankAll, all_chec
         assert row.score == pytest.approx(expected[row.qid, row.docno], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_all_runs_are_valid_distinct_and_compared(rank_all: RankAll, tmp_path: Path, capsys: Capture) -> None:
     assert rank_all() == 0
     out = tmp_path / "out"

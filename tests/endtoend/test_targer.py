@@ -194,6 +194,7 @@ def test_explain_marks_claims_and_premises(corpus_with_topics: Path, all_checkpo
     assert coloured.replace("\x1b[1;34m", "[claim: ").replace("\x1b[32m", "[premise: ").replace("\x1b[0m", "]") == plain
 
 
+@pytest.mark.slow
 def test_document_lengths_count_kept_components(
     corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path, execute: Execute, assert_fails: AssertFails
 ) -> None:
