@@ -133,7 +133,7 @@ def _systems(args: argparse.Namespace) -> None:
         missing = system.stage.find_missing_checkpoints(checkpoints)
         availability = f"missing checkpoint {', '.join(missing)} in {checkpoints.directory}" if missing else "ready"
         print(f"{system.name:14} {availability:14} {system.description}")
-        formula = "" if missing else system.stage.formula(checkpoints)
+        formula = "" if missing else system.stage.format_formula(checkpoints)
         if formula:
             print(f"{'':14} {'':14} {formula}")
 

@@ -22,7 +22,7 @@ class Engine(Protocol):
     @property
     def has_gpu(self) -> bool: ...
 
-    def worker_count(self, device: torch.device) -> int:
+    def count_workers(self, device: torch.device) -> int:
         """Return the current number of workers."""
 
     def map(
@@ -46,7 +46,7 @@ class LocalEngine(Engine):
     def has_gpu(self) -> bool:
         return torch.cuda.is_available()
 
-    def worker_count(self, device: torch.device) -> int:
+    def count_workers(self, device: torch.device) -> int:
         return 1
 
     def map(

@@ -51,7 +51,7 @@ class RayEngine(Engine):
     def has_gpu(self) -> bool:
         return self._gpu_count > 0
 
-    def worker_count(self, device: torch.device) -> int:
+    def count_workers(self, device: torch.device) -> int:
         return max(1, _count_resources("GPU" if device.type == "cuda" else "CPU"))
 
     def map(
@@ -64,7 +64,7 @@ class RayEngine(Engine):
         running: dict[ray.ObjectRef[Result], int] = {}
         try:
             while True:
-                queue_size = TASKS_PER_WORKER * self.worker_count(device)  # nodes may join or leave
+                queue_size = TASKS_PER_WORKER * self.count_workers(device)  # nodes may join or leave
                 for index, item in islice(pending, max(0, queue_size - len(running))):
                     running[remote.remote(function_ref, item, fingerprint)] = index
                 if not running:

@@ -76,7 +76,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
         length = f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
         return f"the members' scores{length}"
 
-    def formula(self) -> str:
+    def format_formula(self) -> str:
         """Return the formula as text; z denotes the z-score over the topic's pool."""
         return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 

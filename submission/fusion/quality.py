@@ -27,7 +27,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         """Hash of the parameters."""
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
-    def formula(self) -> str:
+    def format_formula(self) -> str:
         """Return the formula as text."""
         return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a topic"
 

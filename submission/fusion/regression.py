@@ -44,7 +44,7 @@ class RegressionEnsemble:
         """Hash of all parameters and of the members' checkpoints."""
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
-    def formula(self) -> str:
+    def format_formula(self) -> str:
         """Return the formula as text, in which minmax scales a score to [0, 1] by the fitted range."""
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 

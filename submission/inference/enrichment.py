@@ -57,7 +57,7 @@ def enrich_collection(
         sample = load_texts([docnos[row] for row in rows])
         costs = run_one(engine, partial(measure_sample, checkpoint, device), sample, device)
         seconds, size = (cost * missing_count / len(sample) for cost in costs)
-        minutes = seconds / engine.worker_count(device) / 60
+        minutes = seconds / engine.count_workers(device) / 60
         log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, missing_count, minutes, size / 1e6)
         if minutes > LONG_MINUTES and device.type == "cpu":
             log.warning("%s: enrichment is slow on a CPU; use a GPU, or --cache-dir DIR to resume after an interruption", name)

@@ -200,20 +200,20 @@ class PairEncoder(Encoder):
         Document tokens have the same position ids for all queries: those after a query of 20 word pieces.
         """
         document_start = query.shape[1] + 2
-        position, is_token = chunks.get_positions()
-        tokens = document[chunks.pair].gather(1, position.clamp(max=document.shape[1] - 1)) * is_token
+        chunk_positions, is_token = chunks.get_positions()
+        tokens = document[chunks.pair].gather(1, chunk_positions.clamp(max=document.shape[1] - 1)) * is_token
         ones = torch.ones_like(chunks.pair).unsqueeze(1)  # (R, 1)
         cls, sep = (ones * special for special in self.special_ids)
         end = (document_start + chunks.chunk_size[chunks.pair]).unsqueeze(1)  # position of the last [SEP]
         ids = torch.cat([cls, query[chunks.pair], sep, tokens, ones * 0], dim=1).scatter(1, end, sep)
         mask = torch.cat([ones, query_mask[chunks.pair], ones, is_token, ones * 0], dim=1).long().scatter(1, end, ones)
         column = torch.arange(ids.shape[1], device=ids.device)
-        positions = column + (column >= document_start - 1) * (QUERY_LENGTH + 2 - document_start)
+        position_ids = column + (column >= document_start - 1) * (QUERY_LENGTH + 2 - document_start)
         return {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": (column >= document_start).long().expand_as(ids),
-            "position_ids": positions.expand_as(ids),
+            "position_ids": position_ids.expand_as(ids),
         }
 
 
@@ -275,7 +275,7 @@ class CLSRanker(BERTRanker):
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad inputs with masked positions to whole blocks, except short inputs, which would grow too much."""
+    """Pad inputs to whole blocks with masked positions; return short inputs unchanged, as they would grow too much."""
     ids = inputs["input_ids"]
     padding = -ids.shape[1] % PADDING_BLOCK
     if not padding or ids.shape[1] < 2 * PADDING_BLOCK:

@@ -89,9 +89,9 @@ class Kernels(nn.Module):
 
     def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
         """Compute soft counts (…, Q, K) of similarities (…, Q, D), ignoring masked positions (…, D)."""
-        return (self.evaluate(similarity) * document_mask[..., None, :, None]).sum(-2)
+        return (self.compute_kernel_values(similarity) * document_mask[..., None, :, None]).sum(-2)
 
-    def evaluate(self, similarity: Tensor) -> Tensor:
+    def compute_kernel_values(self, similarity: Tensor) -> Tensor:
         """Compute the kernel values (…, K) of similarities (…)."""
         mus, factors = (buffer.to(similarity.dtype) for buffer in (self.mus, -1 / (2 * self.sigmas**2)))
         return torch.exp((similarity.unsqueeze(-1) - mus) ** 2 * factors)

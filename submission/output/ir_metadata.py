@@ -73,7 +73,7 @@ def build_run_entry(system: System, execution: Execution, seconds: float, depth:
     if omitted_count:
         entry["truncated"] = f"{omitted_count} documents below rank {depth} omitted"
     ranking_file, checkpoints = execution.input.ranking_file, execution.checkpoints
-    entry |= {"ranks": system.stage.describe_input(ranking_file)} if ranking_file else system.stage.metadata(get_stage_name)
+    entry |= {"ranks": system.stage.describe_input(ranking_file)} if ranking_file else system.stage.get_metadata(get_stage_name)
     if fingerprints := system.stage.get_fingerprints(checkpoints):
         sources = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
         data = _merge_training_data({item.data: {"licence": item.licence, "files": item.input}} for item in sources)

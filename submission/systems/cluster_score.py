@@ -33,7 +33,7 @@ class ClusterScoreStage(Stage):
 
     checkpoint = None
 
-    def dependencies(self) -> tuple[Stage, ...]:
+    def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.retriever,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -66,7 +66,7 @@ class ClusterScoreStage(Stage):
         summary = f"mean retrieval score of {count} documents of debate {debate}"
         return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"averages": get_name(self.retriever)}
 
     def _get_top_documents(self, execution: Execution) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class DenseStage(NetworkStage):
     def _index_texts(self, execution: Execution, texts: NamedTexts, open_cache: OpenCache, name: str) -> DenseIndex:
         """Load or build the vector index of these texts, cached under a hash of their names."""
         texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        cache = open_cache(f"{name}-{self.checkpoint}", _hash_encoding_code(), *self.key_parts(execution), texts_hash)
+        cache = open_cache(f"{name}-{self.checkpoint}", _hash_encoding_code(), *self.get_key_parts(execution), texts_hash)
         return self._load_or_build_index(execution, texts, cache)
 
 
@@ -78,7 +78,7 @@ class DenseConclusionStage(DenseStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the nearest conclusions by the conclusions' cosine similarity."""
         topics = execution.topics
-        key_parts = _hash_encoding_code(), *self.key_parts(execution)
+        key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
         cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", *key_parts)
         docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
         index = self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)), cache)
@@ -115,13 +115,13 @@ class DensePremiseStage(DenseStage):
     extra_candidates: Stage
     checkpoint: str
 
-    def dependencies(self) -> tuple[Stage, Stage]:
+    def get_dependencies(self) -> tuple[Stage, Stage]:
         return DenseConclusionStage(self.checkpoint), self.extra_candidates
 
     def search(self, execution: Execution) -> pd.DataFrame:
         checkpoint, topics = self.load_checkpoint(execution.checkpoints), execution.topics
         if checkpoint.network.config.scope == "conclusions":
-            candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.dependencies()]
+            candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.get_dependencies()]
             return self.rank_pairs(execution, pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True))
         premises = make_premise_texts(execution.documents.searchable_docnos, execution.documents.read_texts)
         index = self._index_texts(execution, premises, execution.open_collection_cache, "index")
@@ -134,5 +134,5 @@ class DensePremiseStage(DenseStage):
         index = self._index_texts(execution, premises, execution.open_pair_cache, "vectors")
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"candidates from": get_name(self.extra_candidates)}

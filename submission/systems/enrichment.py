@@ -31,7 +31,7 @@ class Enrichment(Component):
     def load_checkpoint(self, checkpoints: CheckpointStore) -> EnricherCheckpoint:
         return checkpoints.load_network(self.checkpoint, load_enricher)
 
-    def key_parts(self, execution: Execution) -> list[str]:
+    def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         definitions = enrich_collection, load_enricher, select_texts, type(checkpoint.network)
@@ -40,7 +40,7 @@ class Enrichment(Component):
 
     def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its word frequencies."""
-        cache = execution.open_collection_cache(f"enriched-{self.checkpoint}", *self.key_parts(execution), fields)
+        cache = execution.open_collection_cache(f"enriched-{self.checkpoint}", *self.get_key_parts(execution), fields)
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
 
         def load_texts(docnos: Sequence[str]) -> list[str]:

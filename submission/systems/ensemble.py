@@ -48,8 +48,8 @@ class EnsembleStage(FusionStage):
             summary = f"intercept only: the document is not in any member's top {MEMBER_DEPTH}"
         return ScoreExplanation(self.score_document(execution, qid, docno), summary, rows)
 
-    def formula(self, checkpoints: CheckpointStore) -> str:
-        return f"score = {checkpoints.load_config(self.checkpoint, RegressionEnsemble).formula()}"
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {checkpoints.load_config(self.checkpoint, RegressionEnsemble).format_formula()}"
 
     def _get_member_rankings(self, execution: Execution) -> dict[str, pd.DataFrame]:
         """Return the top documents of each member, by member name."""

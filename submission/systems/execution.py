@@ -81,7 +81,7 @@ class Component(ABC):
 
     checkpoint: str | None  # name of the checkpoint; None: the component has none
 
-    def dependencies(self) -> tuple[Component, ...]:
+    def get_dependencies(self) -> tuple[Component, ...]:
         """Return the components that this component depends on directly."""
         return ()
 
@@ -104,7 +104,7 @@ class Component(ABC):
         modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
-    def key_parts(self, execution: Execution) -> list[str]:
+    def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the parts of the cache key besides component, input, code and dependencies."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return [] if checkpoint is None else [checkpoint.fingerprint]
@@ -141,11 +141,11 @@ class Stage(Component):
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Explain a document's score for a topic. Raises UsageError if the score comes from a supplied ranking."""
 
-    def formula(self, checkpoints: CheckpointStore) -> str:
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
         """Return the scoring formula with the checkpoint's parameters on one line; "" if there is none."""
         return ""
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         """Return the stage's entries for ir-metadata.yml; `get_name` returns the name of a dependency."""
         return {}
 
@@ -161,7 +161,7 @@ def iter_components(component: Component) -> Iterator[Component]:
     def visit(current: Component) -> Iterator[Component]:
         if current not in visited:
             visited.add(current)
-            for dependency in current.dependencies():
+            for dependency in current.get_dependencies():
                 yield from visit(dependency)
             yield current
 
@@ -225,8 +225,8 @@ class Execution:
     def compute_cache_key(self, component: Component) -> str:
         """Hash everything that affects a component's results."""
         inputs = [self.input.fingerprint, input_code_fingerprint()]
-        parts = [repr(component), *inputs, component.hash_code(), *component.key_parts(self)]
-        return sha256("\n".join([*parts, *map(self.compute_cache_key, component.dependencies())]).encode()).hexdigest()
+        parts = [repr(component), *inputs, component.hash_code(), *component.get_key_parts(self)]
+        return sha256("\n".join([*parts, *map(self.compute_cache_key, component.get_dependencies())]).encode()).hexdigest()
 
     def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
         """Open the cache of a collection artifact; `code` is the hash of the code that computes it."""

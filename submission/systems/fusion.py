@@ -29,7 +29,7 @@ class FusionStage(Stage):
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
 
-    def dependencies(self) -> tuple[Stage, ...]:
+    def get_dependencies(self) -> tuple[Stage, ...]:
         return tuple(stage for _, stage in self.members)
 
     def load_model(self, checkpoints: CheckpointStore, model_type: type[ModelT]) -> ModelT:
@@ -48,7 +48,7 @@ class FusionStage(Stage):
                 fingerprints[name] = stage.get_fingerprints(checkpoints)
         return fingerprints
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
 

@@ -21,7 +21,7 @@ class LatentStage(NetworkStage):
         """Rank the documents with the highest positive scores."""
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
         code = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
-        cache = execution.open_collection_cache(f"index-{self.checkpoint}", code, *self.key_parts(execution))
+        cache = execution.open_collection_cache(f"index-{self.checkpoint}", code, *self.get_key_parts(execution))
         index = load_or_build_latent_index(
             documents.searchable_docnos, documents.read_texts, checkpoint, execution.device, cache, execution.engine
         )

@@ -45,8 +45,8 @@ class LearnedFusionStage(FusionStage):
             summary += "; the document is not in the pool: no member retrieved it"
         return ScoreExplanation(model.score(features).item(), summary, rows)
 
-    def formula(self, checkpoints: CheckpointStore) -> str:
-        return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).formula()}"
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).format_formula()}"
 
     def build_pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
         """Return the pools of all topics as pairs `qid docno`."""

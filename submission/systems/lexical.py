@@ -36,7 +36,7 @@ class LexicalStage(Stage):
     checkpoint: str
     enrichment: Enrichment | None = None
 
-    def dependencies(self) -> tuple[Enrichment, ...]:
+    def get_dependencies(self) -> tuple[Enrichment, ...]:
         return () if self.enrichment is None else (self.enrichment,)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
@@ -83,7 +83,7 @@ class LexicalStage(Stage):
             source = "" if term in query_terms else ", expansion term"
             note = f"weight {weight:.4f}, tf {tf[index, 0]}, df {statistics.df[index]}{source}"
             rows.append(ExplanationRow(contributions[index, 0].item(), term, note))
-        summary = f"sum over query terms ({self.formula(execution.checkpoints)})"
+        summary = f"sum over query terms ({self.format_formula(execution.checkpoints)})"
         explanation = ScoreExplanation(sum(row.value for row in rows), summary, rows)
         if self.enrichment is None:
             return explanation
@@ -92,7 +92,7 @@ class LexicalStage(Stage):
         spans = self.enrichment.get_component_spans(execution, fields, document)
         return replace(explanation, breakdowns=weights, component_spans=spans)
 
-    def formula(self, checkpoints: CheckpointStore) -> str:
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
         return self.load_checkpoint(checkpoints).describe()
 
     def build_query(self, execution: Execution, text: str) -> Query:
@@ -150,7 +150,7 @@ def _load_or_build(execution: Execution, settings: IndexSettings, enrichment: En
     with execution.stopwatch.stage("term index"):
         if enrichment:
             name = f"terms-{enrichment.checkpoint}"
-            key_parts += enrichment.key_parts(execution)
+            key_parts += enrichment.get_key_parts(execution)
             enrich = partial(enrichment.enrich_collection, execution, settings.fields, collection)
         cache = execution.open_collection_cache(name, *key_parts)
         return load_or_build_term_index(collection, documents.read_texts, settings, cache, enrich, engine)

@@ -23,7 +23,7 @@ class NetworkStage(Stage):
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RankerCheckpoint:
         return checkpoints.load_network(self.checkpoint, load_checkpoint)
 
-    def key_parts(self, execution: Execution) -> list[str]:
+    def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the hash of the network's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
@@ -32,7 +32,7 @@ class NetworkStage(Stage):
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
-        key_parts = [*self.key_parts(execution), execution.input.fingerprint, pairs_hash]
+        key_parts = [*self.get_key_parts(execution), execution.input.fingerprint, pairs_hash]
         code = code_fingerprint(score_documents.__module__, shallow=(__name__,))
         cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *key_parts)
         checkpoint = self.load_checkpoint(execution.checkpoints)
@@ -57,12 +57,12 @@ class RerankStage(NetworkStage):
     first_stage: Stage
     checkpoint: str
 
-    def dependencies(self) -> tuple[Stage, ...]:
+    def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.first_stage,)
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank all documents of the first stage by the network's scores."""
         return self.rank_pairs(execution, execution.get_ranking(self.first_stage)[["qid", "docno"]])
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": get_name(self.first_stage)}

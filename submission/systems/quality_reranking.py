@@ -21,7 +21,7 @@ class QualityRerankingStage(Stage):
     quality: Stage  # scores the top documents; its own ranking is not used
     checkpoint: str
 
-    def dependencies(self) -> tuple[Stage, ...]:
+    def get_dependencies(self) -> tuple[Stage, ...]:
         return (self.relevance, self.quality)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> QualityInterpolation:
@@ -68,10 +68,10 @@ class QualityRerankingStage(Stage):
             occlusions=[replace(row, value=slope * row.value) for row in quality.occlusions],
         )
 
-    def formula(self, checkpoints: CheckpointStore) -> str:
-        return f"score = {self.load_checkpoint(checkpoints).formula()}"
+    def format_formula(self, checkpoints: CheckpointStore) -> str:
+        return f"score = {self.load_checkpoint(checkpoints).format_formula()}"
 
-    def metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
+    def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:
         return {"reranks": get_name(self.relevance)}
 
     def _get_scored_ranking(self, execution: Execution) -> pd.DataFrame:

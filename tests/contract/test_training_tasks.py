@@ -36,7 +36,7 @@ from training.fitting.task import Task, TrainableNetwork
 from training.fitting.training_loop import Schedule, TrainingState
 from training.sbert.networks import TrainingConfig, serialise_trainable_state
 from training.sbert.trainer import STATE_FILES, TrainingRun
-from training.tasks import task_names
+from training.tasks import list_task_names
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 from training.tasks.contrastive import ContrastiveSpec
 from training.tasks.distillation import DistillationSpec
@@ -214,7 +214,7 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
         with stop_at(TrainingRun, "train", call):
             train(student, work, "stopped student")
     assert read_files(train(student, work, "resumed student")) == expected
-    assert {recipe.task.table_name() for recipe in (*RECIPES.values(), student)} == set(task_names())  # all are covered
+    assert {recipe.task.table_name() for recipe in (*RECIPES.values(), student)} == set(list_task_names())  # all are covered
 
 
 @pytest.mark.parametrize(("loss", "steps"), [("cross_entropy", 1), ("cosine", 4)])

@@ -28,7 +28,7 @@ def test_ensemble_has_the_expected_eight_networks(all_checkpoints_dir: Path, cap
     assert all(member.minimum < member.maximum for member in ensemble.members)
     assert json.loads((all_checkpoints_dir / "ensemble" / "metrics.json").read_text())["pairs"] == 250
     assert submission(["systems", "--checkpoints", str(all_checkpoints_dir)]) == 0
-    assert f"score = {ensemble.formula()}" in capsys.readouterr().out
+    assert f"score = {ensemble.format_formula()}" in capsys.readouterr().out
 
 
 def test_scores_are_weighted_sums_of_clipped_members(rank_all: RankAll, all_checkpoints_dir: Path, tmp_path: Path) -> None:

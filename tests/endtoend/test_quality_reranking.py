@@ -136,7 +136,10 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
 
 def test_explanation_names_both_scores_or_the_depth(execute: Execute) -> None:
     execution = execute(qid="1")
-    assert STAGE.formula(execution.checkpoints) == "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic"
+    assert (
+        STAGE.format_formula(execution.checkpoints)
+        == "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic"
+    )
     ranking = execution.get_ranking(STAGE)
     reranked, remaining = (STAGE.explain(execution, "1", ranking["docno"][rank]) for rank in (2, 9))
     assert [part.label for part in reranked.contributions] == ["relevance", "quality"]

@@ -124,7 +124,7 @@ class _Run:
         save_network(directory, checkpoint_class, network, tokeniser, metrics, self.provenance, card, self.trainee.pretrained)
 
     def measure_baselines(self) -> BaselineMetrics:
-        """Measure the baselines of the task and log them."""
+        """Return and log the metrics of the task's baselines."""
         baselines = self.task.measure_baselines()
         for name, metrics in baselines.items():
             log.info("Baseline %s: %s", name, _format_metrics(metrics))

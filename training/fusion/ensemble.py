@@ -73,7 +73,7 @@ def fit_ensemble(
     )
     log.info(
         "%s: R² %.3f on %d pairs, cross-validated MAP@20 %.1f; score = %s",
-        output, metrics["R²"], metrics["pairs"], metrics["validation"]["MAP@20"], regression.formula(),
+        output, metrics["R²"], metrics["pairs"], metrics["validation"]["MAP@20"], regression.format_formula(),
     )  # fmt: skip
     return regression
 

@@ -159,7 +159,7 @@ class FusionEvaluation:
         def compute() -> np.ndarray:
             return self.stage.compute_features(self.execution, model, pairs)[names].to_numpy(float)
 
-        member_keys = map(self.execution.compute_cache_key, self.stage.dependencies())
+        member_keys = map(self.execution.compute_cache_key, self.stage.get_dependencies())
         key = sha256("\n".join([model.fingerprint, code_fingerprint(__name__), *member_keys]).encode()).hexdigest()
         cache = self.execution.cache_directory.open_store(f"features-{self.name}", key)
         values = cache.load_or_build_array("features.npy", compute)

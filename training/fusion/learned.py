@@ -83,7 +83,7 @@ def fit_fusion(
     if len(frames[f"{name}_ablation"]):
         contents[ABLATION_PLOT] = plot_ablation(frames[f"{name}_ablation"])
     write_with_provenance(output, contents, provenance)
-    log.info("%s: score = %s", output, model.formula())
+    log.info("%s: score = %s", output, model.format_formula())
     return frames
 
 

@@ -20,14 +20,14 @@ DEFAULT_TASK = "pairs"  # for recipes without a task table
 DERIVED_FIELDS = {"vocabulary", "tags", "bert", "cls", "sep", "frozen"}  # Config fields set from data, vocabulary or encoder
 
 
-def task_names() -> list[str]:
+def list_task_names() -> list[str]:
     """Return the names of all tasks, sorted."""
     return list_module_names(__path__)
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
     """Return the spec class of the task table among a recipe's keys; raise ValueError if there are several task tables."""
-    tables = [name for name in task_names() if name in keys]
+    tables = [name for name in list_task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")
     return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
@@ -45,7 +45,7 @@ def load_recipe(name: str) -> Recipe:
     try:
         spec = find_task_spec(values)
         table = values.pop(spec.table_name(), {})
-        _check_keys("", values, BaseRecipe, {*task_names()})
+        _check_keys("", values, BaseRecipe, {*list_task_names()})
         _check_keys(f"{spec.table_name()}.", table, spec)
         settings = msgspec.convert(values, BaseRecipe)
         try:

@@ -81,11 +81,11 @@ class ContrastiveTask(PairwiseTask):
         same_conclusion = torch.from_numpy(conclusions[:, None] == conclusions).to(self._device)
         candidate_scores = scores.masked_fill(same_conclusion & ~diagonal, -torch.inf)
         hard_loss = functional.cross_entropy(candidate_scores, torch.arange(len(micro_batch)).to(self._device))
-        weak_labels = torch.from_numpy(self.query_log_likelihoods(micro_batch)).to(scores).softmax(1)
+        weak_labels = torch.from_numpy(self.compute_query_log_likelihoods(micro_batch)).to(scores).softmax(1)
         loss = torch.lerp(hard_loss, functional.cross_entropy(scores, weak_labels), self._settings.weak_label_weight)
         return (loss + self._training.l1_weight * l1_norm(query, premise)) * (len(micro_batch) / len(batch))
 
-    def query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
+    def compute_query_log_likelihoods(self, micro_batch: np.ndarray) -> np.ndarray:
         """Return the query log-likelihoods (B, B) of conclusions (rows) for premises (columns), up to a constant per row.
 
         They are sums of ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty

@@ -190,7 +190,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
         """Return the cache key of a grid point."""
         enrichment = _enrichment_at(point)
         data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
-        enrichment_key = enrichment.key_parts(self.execution) if enrichment else []
+        enrichment_key = enrichment.get_key_parts(self.execution) if enrichment else []
         return *data_key, code_fingerprint(__name__), DEFAULT_DEPTH, enrichment_key, point.fingerprint
 
     def compute(self, point: LexicalParameters) -> np.ndarray:

@@ -85,13 +85,13 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     inputs = {qrels_file.name: sha256_file(qrels_file), **load_source_hashes(work_dir, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     readme = render_card(
-        "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].formula(), points=len(POINTS),
+        "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].format_formula(), points=len(POINTS),
         metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
         constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
     )  # fmt: skip
     plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
     write_with_provenance(output, encode_checkpoint_files(POINTS[best], metrics, readme, table) | plot, provenance)
-    log.info("%s: %s", output, POINTS[best].formula())
+    log.info("%s: %s", output, POINTS[best].format_formula())
     return table
 
 

@@ -52,7 +52,7 @@ class KNRM(TopicRanker):
         def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             terms, index = find_unique_tokens(document * get_known_mask(document, document_mask), self.config.vocabulary)
             rows = similarity.index_select(0, torch.searchsorted(words, query[0])).index_select(1, terms)  # (Q, T)
-            kernels = self.pooling.evaluate(rows.t().contiguous())  # (T, Q, K), contiguous for each word
+            kernels = self.pooling.compute_kernel_values(rows.t().contiguous())  # (T, Q, K), contiguous for each word
             kernels[0] = 0  # padding
             matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum").reshape(-1, *kernels.shape[1:])
             return self.score_features(self.pooling.take_logs(matches, get_known_mask(query, query_mask)).sum(1))

@@ -72,7 +72,7 @@ def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> N
     saved = read_config(write(tmp_path / "model", msgspec.to_builtins(model)), type(model))
     assert saved == model
     assert saved.fingerprint == model.fingerprint
-    assert saved.formula() == formula
+    assert saved.format_formula() == formula
 
 
 def test_models_name_the_checkpoints_of_members() -> None:

@@ -99,7 +99,7 @@ def test_time_and_size_are_estimated_first(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class ManyWorkerEngine(LocalEngine):
-        def worker_count(self, device: torch.device) -> int:
+        def count_workers(self, device: torch.device) -> int:
             return workers
 
     clock = iter([100.0, 100.0 + 20 * 60])

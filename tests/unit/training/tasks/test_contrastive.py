@@ -50,14 +50,14 @@ def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight: float, 
     scores = queries @ premises.T / 0.05
     allowed = [[0, 1, 3], [0, 1, 2, 3], [1, 2, 3], [0, 1, 2, 3]]  # without other premises of the same conclusion
     hard = -np.mean([log_softmax(scores[row, columns])[columns.index(row)] for row, columns in enumerate(allowed)])
-    labels = np.exp(log_softmax(task.query_log_likelihoods(np.arange(4))))
+    labels = np.exp(log_softmax(task.compute_query_log_likelihoods(np.arange(4))))
     weak = -(labels * log_softmax(scores)).sum(1).mean()
     expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1_weight * (queries.sum() + premises.sum()) / 4
     assert task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:
-    likelihoods = build_task(ContrastiveSpec(mu=20.0)).query_log_likelihoods(np.array([0, 3]))
+    likelihoods = build_task(ContrastiveSpec(mu=20.0)).compute_query_log_likelihoods(np.array([0, 3]))
     counts = np.bincount([word for premise in PREMISES for word in premise if word > 1], minlength=10) + 0.5
     probabilities = counts / counts.sum()
     first = [log((2 + 20 * probabilities[2]) / (3 + 20)) + log(20 * probabilities[3] / (3 + 20)),

@@ -76,7 +76,7 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
         assert gain["mean"] == pytest.approx(metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4)
         assert gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
     assert count_colours((output / "grid.png").read_bytes()) > 20
-    assert point.formula() in (output / "README.md").read_text()
+    assert point.format_formula() in (output / "README.md").read_text()
     inputs = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
     assert {"synthetic.qrels", *(file.name for file in webis_argquality.list_files(Path()))} < set(inputs)
 
