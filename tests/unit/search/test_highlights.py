@@ -38,12 +38,6 @@ def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecu
     assert not any("example" in text for text, _ in pairs)  # part of a URL
 
 
-def test_systems_without_enricher_have_no_highlights(make_execution: MakeExecution) -> None:
-    execution = make_execution(SAMPLE)
-    for name in ("dirichlet", "bm25", "fusion"):
-        assert compute_highlights(SYSTEMS[name].stage, execution, DOCNO) == []
-
-
 def test_words_are_located_in_texts_with_urls() -> None:
     text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
     words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]

