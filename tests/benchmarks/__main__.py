@@ -21,20 +21,7 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import (
-    encoders,
-    engine,
-    fusion,
-    indexes,
-    precision,
-    rank,
-    reading,
-    readme,
-    scaling,
-    targer,
-    training,
-    word_networks,
-)
+from tests.benchmarks import encoders, engine, indexes, precision, rank, reading, readme, scaling, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
 
@@ -58,65 +45,30 @@ class Inputs:
 
 Measure = Callable[[Inputs], Sequence[Benchmark | Result]]  # benchmarks are compared afterwards
 
-
-def _score_with_word_network(inputs: Inputs, name: str, target: float) -> list[Benchmark]:
-    return [word_networks.build_benchmark(name, inputs.directory, target)]
-
-
-def _score_with_bert(inputs: Inputs, name: str, target: float) -> list[Benchmark]:
-    return [encoders.build_bert_benchmark(name, inputs.directory, target)]
-
-
-def _train(_: Inputs, name: str, steps: int, target: float) -> list[Benchmark]:
-    return [training.build_benchmark(name, steps, target)]
-
-
-def _encode_in_bfloat16(inputs: Inputs) -> list[Benchmark]:
-    try:
-        return precision.build_encoder_benchmarks(inputs.directory)
-    except UsageError as error:
-        print(f"bfloat16: skipped: {error}")
-        return []
-
-
-def _measure_precision(inputs: Inputs) -> list[Result]:
-    if not inputs.qrels:
-        print("precision: skipped; add --qrels FILE")
-        return []
-    return precision.measure_ranker(inputs.directory, inputs.qrels)
-
-
-def _score_on_gpu(inputs: Inputs) -> list[Benchmark]:
-    if not torch.cuda.is_available():
-        print("gpu: skipped; this machine has no CUDA device")
-        return []
-    return [word_networks.build_gpu_benchmark(name, inputs.directory) for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")]
-
-
 BENCHMARKS: dict[str, Measure] = {
     "corpus": lambda inputs: reading.measure_corpus(inputs.full_size, inputs.work_dir, inputs.repetitions),
     "read_runs": lambda inputs: [reading.measure_run(inputs.repetitions)],
     "bm25": lambda inputs: [indexes.build_bm25_benchmark(inputs.full_size)],
     "term_index": lambda inputs: indexes.measure_term_index(inputs.full_size, inputs.work_dir),
-    "knrm": partial(_score_with_word_network, name="knrm", target=5),
-    "drmm": partial(_score_with_word_network, name="drmm", target=5),
-    "conv_knrm": partial(_score_with_word_network, name="conv_knrm", target=3),
-    "gru": partial(_score_with_word_network, name="gru", target=1.5),
+    "knrm": lambda inputs: [word_networks.build_benchmark("knrm", inputs.directory, 5)],
+    "drmm": lambda inputs: [word_networks.build_benchmark("drmm", inputs.directory, 5)],
+    "conv_knrm": lambda inputs: [word_networks.build_benchmark("conv_knrm", inputs.directory, 3)],
+    "gru": lambda inputs: [word_networks.build_benchmark("gru", inputs.directory, 1.5)],
     "snrm": lambda inputs: [word_networks.build_snrm_benchmark(inputs.directory)],
-    "vanilla_bert": partial(_score_with_bert, name="vanilla_bert", target=1.1),
-    "cedr_drmm": partial(_score_with_bert, name="cedr_drmm", target=0.9),
-    "cedr_knrm": partial(_score_with_bert, name="cedr_knrm", target=0.9),
+    "vanilla_bert": lambda inputs: [encoders.build_bert_benchmark("vanilla_bert", inputs.directory, 1.1)],
+    "cedr_drmm": lambda inputs: [encoders.build_bert_benchmark("cedr_drmm", inputs.directory, 0.9)],
+    "cedr_knrm": lambda inputs: [encoders.build_bert_benchmark("cedr_knrm", inputs.directory, 0.9)],
     "sbert": lambda inputs: [encoders.build_sbert_benchmark(inputs.directory), indexes.measure_dense_search()],
     "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory), encoders.measure_deepct_memory()],
-    "targer": lambda inputs: targer.measure(inputs.directory, inputs.repetitions),
-    "bfloat16": _encode_in_bfloat16,
-    "precision": _measure_precision,
-    "gpu": _score_on_gpu,
-    "knrm_training": partial(_train, name="knrm", steps=20, target=5),
-    "conv_knrm_training": partial(_train, name="conv_knrm", steps=5, target=2),
-    "gru_training": partial(_train, name="gru", steps=3, target=1.2),
+    "targer": lambda inputs: encoders.measure_tagging(inputs.directory, inputs.repetitions),
+    "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
+    "precision": lambda inputs: precision.measure_ranker(inputs.directory, inputs.qrels),
+    "gpu": lambda inputs: word_networks.build_gpu_benchmarks(inputs.directory),
+    "knrm_training": lambda _: [training.build_benchmark("knrm", 20, 5)],
+    "conv_knrm_training": lambda _: [training.build_benchmark("conv_knrm", 5, 2)],
+    "gru_training": lambda _: [training.build_benchmark("gru", 3, 1.2)],
     "snrm_training": lambda inputs: [training.build_snrm_benchmark(inputs.directory)],
-    "fusion": lambda inputs: fusion.measure(inputs.full_size),
+    "fusion": lambda inputs: rank.measure_fusion(inputs.full_size),
     "engine": lambda inputs: engine.measure(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: rank.measure_memory(inputs.full_size),
     "second_run": lambda inputs: [rank.measure_second_run(inputs.full_size)],
@@ -160,24 +112,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         inputs = Inputs(args.input, args.qrels, args.full, args.arguments, Path(folder), args.repetitions)
         if args.scaling:
-            for axis, curves in scaling.plot(inputs.directory, inputs.full_size, args.scaling).items():
-                for name, points in curves.items():
-                    print(f"{axis}: {name} {points[-1][1]:.2f} s at {points[-1][0]:,}, slope {scaling.fit_slope(points):.2f}")
+            scaling.plot(inputs.directory, inputs.full_size, args.scaling)
             return
-        results: dict[str, list[dict[str, object]]] = {}
         for name in args.names or BENCHMARKS:
-            items = BENCHMARKS[name](inputs)
+            try:
+                items = BENCHMARKS[name](inputs)
+            except UsageError as error:  # the machine or the options do not suffice
+                print(f"{name}: skipped: {error}")
+                continue
             rows = [compare(item, inputs.repetitions) if isinstance(item, Benchmark) else item for item in items]
             print("\n".join(result.format() for result in rows), flush=True)
-            results[name] = [asdict(result) for result in rows]
             if args.json:
-                _save(args.json, results)
+                _save(args.json, name, rows)
 
 
-def _save(file: Path, results: dict[str, list[dict[str, object]]]) -> None:
-    """Merge results into a JSON file, sorted in the order of `BENCHMARKS`."""
+def _save(file: Path, name: str, rows: list[Result]) -> None:
+    """Add the results of a benchmark to a JSON file, sorted in the order of `BENCHMARKS`."""
     machine = {"processor": detect_cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
-    merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | results
+    merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | {name: [asdict(row) for row in rows]}
     ordered = {name: merged[name] for name in BENCHMARKS if name in merged}
     file.write_text(json.dumps({"machine": machine, "results": ordered}, indent=1, ensure_ascii=False) + "\n")
 

@@ -65,6 +65,13 @@ def compare(benchmark: Benchmark, repetitions: int) -> Result:
     return Result(*names, *rates, baseline / ours, benchmark.target, seconds)
 
 
+def compare_costs(
+    names: tuple[str, str, str], ours: float, baseline: float, cell: str, target: float, seconds: Seconds | None = None
+) -> Result:
+    """Compare two times or sizes, formatted by `cell`; `names` are the name, the task and the name of the baseline."""
+    return Result(*names, cell.format(ours), cell.format(baseline), baseline / ours, target, seconds or {})
+
+
 def compare_with_target(
     name: str, task: str, value: float, target: float, unit: str, seconds: Seconds | None = None, digits: int = 2
 ) -> Result:

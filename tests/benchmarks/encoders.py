@@ -1,6 +1,6 @@
-"""Benchmarks of encoders, against sentence-transformers, and of DeepCT's peak memory for many documents, against few.
+"""Benchmarks of encoders, against sentence-transformers, passage by passage, and float32; and of DeepCT's peak memory.
 
-Both implementations use the same weights, texts, maximum lengths, precision and number of threads.
+Both implementations use the same weights, texts, maximum lengths and number of threads.
 `python -m tests.benchmarks.encoders SHARDS` is the process whose memory is measured.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
-from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import SHARD_SIZE, enrich_collection, enrich_texts
+from submission.inference.device import choose_precision, move_to_device
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from submission.inference.enrichment import SHARD_SIZE, annotate_texts, enrich_collection, enrich_texts
 from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
@@ -33,13 +35,15 @@ from submission.retrieval.dense import encode_texts
 from submission.text.passages import PassageReader
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from submission.timing import Stopwatch
-from tests.benchmarks.benchmark import Benchmark, Result, run_process
-from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises
+from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, run_process
+from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises, sample_rows
 from training.fitting.initialisation import read_encoder_config
 
 ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
 SHARDS = 2, 12  # numbers of shards in the two measured processes
 TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+TAGGED = 512  # maximum number of tagged premises
+TAGGING_TARGET = 15_000  # words per second
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
@@ -65,12 +69,57 @@ def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchma
     model.max_seq_length = checkpoint.network.config.pieces + 2
     texts = sample_premises(directory, max_documents)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
+    sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
+    return Benchmark("deepct", "deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3)
 
-    def ours() -> Sequence[object]:
-        return enrich_texts(texts, checkpoint, CPU)
 
-    task = "deepct: passages, CPU, float32"
-    return Benchmark("deepct", task, BASELINE, "passages", len(passages), ours, lambda: model.encode(passages), 1.3)
+def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_premises: int = 512) -> list[Benchmark]:
+    """Build the benchmarks of encoding documents with DeepCT and premises with SBERT in bfloat16, against float32.
+
+    Raises:
+        UsageError: If the processor does not support bfloat16.
+    """
+    deepct, sbert = load_enricher(CHECKPOINT_DIR / "deepct"), load_checkpoint(CHECKPOINT_DIR / "sbert")
+    documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
+    ids = [sbert.tokeniser.encode_premise(text) for text in premises]
+
+    def enrich_with(precision: torch.dtype | None) -> Callable[[], object]:
+        checkpoint = replace(deepct, precision=precision)
+        return lambda: enrich_texts(documents, checkpoint, CPU)
+
+    def encode_with(precision: torch.dtype | None) -> Callable[[], object]:
+        ranker = move_to_device(sbert.network, CPU, precision)
+        assert isinstance(ranker, SBERT)
+        return lambda: encode_texts(ids, ranker, CPU, precision)
+
+    bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
+    kinds = ("deepct", "documents", len(documents), enrich_with), ("sbert", "premises", len(premises), encode_with)
+    return [
+        Benchmark(name, task.format(name, unit), "float32", unit, n, build(bfloat16), build(None), 2)
+        for name, unit, n, build in kinds
+    ]
+
+
+def measure_tagging(directory: Path, repetitions: int) -> list[Result]:
+    """Compare the rate of tagging in batches with tagging the passages one by one, and with the target."""
+    texts, checkpoint = sample_premises(directory, TAGGED), load_enricher(CHECKPOINT_DIR / "targer_essays")
+    split, annotate = checkpoint.tokeniser.split, checkpoint.network.annotate
+    words = sum(len(passage) for text in texts for passage in split(text))
+
+    @torch.inference_mode()
+    def tag_one_by_one() -> list[object]:
+        return [annotate([passage])[0] for text in texts for passage in split(text)]
+
+    task, sides = (
+        f"targer: the words of {TAGGED} premises, CPU",
+        (lambda: annotate_texts(texts, checkpoint, CPU), tag_one_by_one),
+    )
+    result = compare(Benchmark("targer", task, "passage by passage", "words", words, *sides, 1.5), repetitions)
+    rate = words / float(np.median(result.seconds["ours"]))
+    return [
+        result,
+        Result("targer words", task, "target", result.ours, f"{TAGGING_TARGET:,} words/s", rate / TAGGING_TARGET, 1),
+    ]
 
 
 def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
@@ -83,9 +132,7 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
     tokeniser, lengths = checkpoint.tokeniser, checkpoint.tokeniser.lengths
     assert isinstance(tokeniser, WordPieceTokeniser)
     topics, collection = Dataset(directory).topics.copy(), load_collection(directory)
-    candidates = retrieve(topics, ConclusionIndex.build(collection))
-    rows = np.unique(np.linspace(0, len(candidates) - 1, max_pairs).astype(int))
-    sample = candidates.iloc[rows].reset_index(drop=True)
+    sample = sample_rows(retrieve(topics, ConclusionIndex.build(collection)), max_pairs)
     documents = collection[collection["docno"].isin(set(sample["docno"]))].reset_index(drop=True)
     documents["premise"] = [tokeniser.truncate(text, lengths.premise) for text in documents["premise"]]
     topics["query"] = [tokeniser.truncate(text, lengths.query) for text in topics["query"]]
@@ -94,14 +141,13 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
     with tempfile.TemporaryDirectory() as folder:
         _save_as_cross_encoder(checkpoint.network, Tokenizer.from_str(tokeniser.to_bytes().decode()), Path(folder))
         model = CrossEncoder(folder, device="cpu", max_length=lengths.query + lengths.premise + 3)
-    batch_size = checkpoint.network.cpu_batch_size
 
     def ours() -> np.ndarray:
         with open_empty_store() as store:
             return score_documents(sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store)
 
     def baseline() -> np.ndarray:
-        return model.predict(pairs, batch_size=batch_size)
+        return model.predict(pairs, batch_size=checkpoint.network.cpu_batch_size)
 
     task = f"{name}: {max_pairs} pairs, CPU, float32"
     return Benchmark(name, task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
@@ -109,9 +155,9 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
 
 def measure_deepct_memory(shard_counts: tuple[int, int] = SHARDS) -> Result:
     """Compare the peak memory of two processes that enrich few and many documents."""
-    few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak for count in shard_counts)
-    task, baseline = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in reversed(shard_counts))
-    return Result("deepct memory", task, baseline, *(f"{peak / 1e9:.2f} GB" for peak in (many, few)), few / many, 0.9)
+    few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak / 1e9 for count in shard_counts)
+    baseline, task = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in shard_counts)
+    return compare_costs(("deepct memory", task, baseline), many, few, "{:.2f} GB", 0.9)
 
 
 def _load_sentence_transformer() -> SentenceTransformer:
@@ -135,19 +181,17 @@ def _build_deepct(pretrained: PretrainedEncoder, config: dict[str, Any]) -> Enri
 
 
 def _enrich(shard_count: int) -> None:
-    """Enrich generated documents with a tiny encoder."""
-    pretrained = PretrainedEncoder(ENCODER)
+    """Enrich generated documents of 317 words, the mean length in args.me, with a tiny encoder."""
+    pretrained, rng = PretrainedEncoder(ENCODER), np.random.default_rng(0)
     config = read_encoder_config(pretrained, 0)
     checkpoint = _build_deepct(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
-    docnos = [str(n) for n in range(shard_count * SHARD_SIZE)]
+    words, docnos = ["zoos", "keep", "animals", "in", "small", "cages."], [str(n) for n in range(shard_count * SHARD_SIZE)]
+
+    def generate_texts(docnos: Sequence[str]) -> list[str]:
+        return [" ".join(rng.choice(words, 317)) for _ in docnos]
+
     with open_empty_store() as store:
-        enrich_collection(docnos, _generate_texts, checkpoint, CPU, store)
-
-
-def _generate_texts(docnos: Sequence[str]) -> list[str]:
-    """Generate texts of 317 words, the mean length in args.me."""
-    rng = np.random.default_rng(int(docnos[0]))
-    return [" ".join(rng.choice(["zoos", "keep", "animals", "in", "small", "cages."], 317)) for _ in docnos]
+        enrich_collection(docnos, generate_texts, checkpoint, CPU, store)
 
 
 if __name__ == "__main__":

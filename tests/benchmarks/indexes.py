@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import bm25s
@@ -14,7 +15,7 @@ from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS, ConclusionInde
 from submission.retrieval.dense import DenseIndex
 from submission.retrieval.fields import select_texts
 from submission.retrieval.lexical import RM3, Dirichlet, search_all
-from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
+from submission.retrieval.term_index import IndexSettings, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.normalisation import normalise
 from tests.benchmarks.benchmark import Benchmark, Result, compare_with_target, time_call
@@ -22,6 +23,7 @@ from tests.benchmarks.synthetic_inputs import open_execution
 
 ROUNDS = 3
 VECTORS, TOPICS = 322_000, 50  # sizes of the dense search
+Rankings = list[list[tuple[int, float]]]  # rows of conclusions and their scores, by topic
 
 
 def build_bm25_benchmark(directory: Path) -> Benchmark:
@@ -35,16 +37,16 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
         index = ConclusionIndex.build(execution.documents.read_conclusions())
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
 
-    def baseline() -> list[list[tuple[int, float]]]:
+    def ours() -> Rankings:
+        return [index.find_top_conclusions(query) for query in queries]
+
+    def baseline() -> Rankings:
         rankings = []
         for query in queries:
             scores = reference.get_scores(normalise(query).split())
             order = np.argsort(-scores, kind="stable")[:MAX_CONCLUSIONS]
             rankings.append([(int(row), float(scores[row])) for row in order if scores[row] > 0])
         return rankings
-
-    def ours() -> list[list[tuple[int, float]]]:
-        return [index.find_top_conclusions(query) for query in queries]
 
     if ours() != baseline():
         raise AssertionError("the top conclusions or their scores differ from those of rank-bm25")
@@ -62,9 +64,7 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
         queries, docnos = execution.topics["query"].tolist(), execution.documents.searchable_docnos
         collection = execution.documents.read_texts(docnos).set_index("docno", drop=False)
     texts, store = select_texts(collection, settings.fields), ArtifactStore(work_dir / "term-index", {})
-
-    def load_or_build() -> TermIndex:
-        return load_or_build_term_index(docnos, lambda batch: collection.loc[batch], settings, store)
+    load_or_build = partial(load_or_build_term_index, docnos, lambda batch: collection.loc[batch], settings, store)
 
     def index_with_bm25s() -> None:
         bm25s.BM25().index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
@@ -75,17 +75,15 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
     size = sum(file.stat().st_size for file in store.directory.iterdir()) / 1e9
     searches = []
     for name, expansion, target in (("Dirichlet", None, 200), ("Dirichlet + RM3", RM3(), 30)):
-        seconds = min(
-            time_call(lambda expansion=expansion: search_all(index, queries, Dirichlet(), expansion, MAX_DEPTH, "topics"))
-            for _ in range(ROUNDS + 1)  # the first round reads the index from disk
-        )
-        rates = f"{len(queries) / seconds:,.0f} topics/s", f"{target} topics/s"
-        searches.append(Result(name, f"{task}: {name}", "target", *rates, len(queries) / seconds / target, 1))
+        search = partial(search_all, index, queries, Dirichlet(), expansion, MAX_DEPTH, "topics")
+        rate = len(queries) / min(time_call(search) for _ in range(ROUNDS + 1))  # the first round reads the index from disk
+        cells = f"{rate:,.0f} topics/s", f"{target} topics/s"
+        searches.append(Result(name, f"{task}: {name}", "target", *cells, rate / target, 1))
     baseline_seconds = time_call(index_with_bm25s)  # timed last, since its memory use slows the other measurements
-    rates = f"{len(texts) / build_seconds:,.0f} documents/s", f"{len(texts) / baseline_seconds:,.0f} documents/s"
+    cells = f"{len(texts) / build_seconds:,.0f} documents/s", f"{len(texts) / baseline_seconds:,.0f} documents/s"
     times = {"ours": [build_seconds], "baseline": [baseline_seconds]}
     return [
-        Result("term index", task, "bm25s' tokens and index", *rates, baseline_seconds / build_seconds, 2, times),
+        Result("term index", task, "bm25s' tokens and index", *cells, baseline_seconds / build_seconds, 2, times),
         compare_with_target("term index size", f"{task}: size", size, 1, "GB"),
         compare_with_target("term index load", f"{task}: load", load_seconds, 1, "s"),
         *searches,

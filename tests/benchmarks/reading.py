@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import random
-import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 
 import pandas as pd
 
@@ -20,8 +20,8 @@ from submission.data.document_store import open_document_store
 from submission.data.runs import read_run
 from submission.search.corpus import Corpus
 from submission.storage.cache_directory import CacheDirectory
-from tests.benchmarks.benchmark import Process, Result, compare_with_target, run_process, time_call
-from tests.benchmarks.synthetic_inputs import measure_corpus_gigabytes, write_json_lines
+from tests.benchmarks.benchmark import Result, compare_costs, compare_with_target, run_process, time_call
+from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 
 BASELINE = "json.load and DataFrame"
 STEP = 10  # the small corpus consists of every tenth argument
@@ -41,42 +41,33 @@ def measure_run(repetitions: int) -> Result:
         file.write_text("".join(lines))
         _, *times = (time_call(lambda: read_run(file)) for _ in range(repetitions + 1))
     task = f"run of {TOPICS} × {DOCUMENTS:,} lines to a frame"
-    return compare_with_target("read_runs", task, statistics.median(times), 1, "s", {"ours": times})
+    return compare_with_target("read_runs", task, median(times), 1, "s", {"ours": times})
 
 
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Measure the time and memory of reading a corpus into a frame, and the memory of streaming it to the cache directory."""
-    processes: dict[str, list[Process]] = {"ours": [], "baseline": []}
-    for _ in range(repetitions):
-        for method, runs in processes.items():
-            runs.append(run_process("-m", "tests.benchmarks.reading", method, directory))
-    times = {method: [float(process.output) for process in runs] for method, runs in processes.items()}
-    medians = {method: statistics.median(values) for method, values in times.items()}
-    peak = {method: statistics.median(process.peak for process in runs) / 1e9 for method, runs in processes.items()}
-    corpus, rates = f"corpus of {measure_corpus_gigabytes(directory):.2f} GB", [f"{value:.2f} s" for value in medians.values()]
-    task, peaks = f"{corpus} to a frame", [f"{value:.2f} GB" for value in peak.values()]
-    return [
-        Result("corpus", task, BASELINE, *rates, medians["baseline"] / medians["ours"], 4, times),
-        Result("corpus memory", f"{task}: peak memory", BASELINE, *peaks, peak["baseline"] / peak["ours"], 2),
-        _measure_streaming(directory, work_dir, corpus, peak["ours"]),
-    ]
+    """Measure the time and memory of reading a corpus into a frame, and the memory of streaming it to the cache directory.
 
-
-def _measure_streaming(directory: Path, work_dir: Path, corpus: str, frame_peak: float) -> Result:
-    """Measure the peak memory of streaming the small and the full corpus, with one argument per line.
-
-    The result's `seconds` hold, instead of times, the peaks in GB and the numbers of arguments, for the simulation.
+    The last result's `seconds` hold, instead of times, the peaks in GB and the numbers of arguments of streaming the small and
+    the full corpus with one argument per line, for the simulation.
     """
+    methods = "ours", "baseline"
+    rounds = [[run_process("-m", "tests.benchmarks.reading", name, directory) for name in methods] for _ in range(repetitions)]
+    times = {name: [float(run.output) for run in runs] for name, runs in zip(methods, zip(*rounds, strict=True), strict=True)}
+    frame_peak, baseline_peak = (median(run.peak for run in runs) / 1e9 for runs in zip(*rounds, strict=True))
     peaks, argument_counts = [], []
     for step in (STEP, 1):
         lines_dir = work_dir / f"lines-{step}"
         argument_counts.append(float(write_json_lines(directory, lines_dir, step)))
         peaks.append(run_process("-m", "tests.benchmarks.reading", "stream", lines_dir).peak / 1e9)
-    task, sizes = f"{corpus}, one argument per line, to the cache directory: peak memory", (peaks[1], frame_peak)
+    corpus = describe_corpus(directory)
+    task, memory_task = f"{corpus} to a frame", f"{corpus} to a frame: peak memory"
+    streaming = "corpus streamed", f"{corpus}, one argument per line, to the cache directory: peak memory", "to a frame"
     values = {"peaks": peaks, "arguments": argument_counts}
-    return Result(
-        "corpus streamed", task, "to a frame", *(f"{size:.2f} GB" for size in sizes), frame_peak / peaks[1], 4, values
-    )
+    return [
+        compare_costs(("corpus", task, BASELINE), *map(median, times.values()), "{:.2f} s", 4, times),
+        compare_costs(("corpus memory", memory_task, BASELINE), frame_peak, baseline_peak, "{:.2f} GB", 2),
+        compare_costs(streaming, peaks[1], frame_peak, "{:.2f} GB", 4, values),
+    ]
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -11,14 +13,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import NullFormatter
 
-from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
+from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.ranker import LatentRanker
 from submission.models.rankers import get_ranker_class, list_rankers
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.synthetic_inputs import open_execution, write_sample
-from tests.benchmarks.word_networks import TokenIds, load_candidates, score_without_cache
+from tests.benchmarks.word_networks import load_candidates, score_without_cache
 
 RERANKERS = sorted(
     (name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()),
@@ -44,7 +46,7 @@ def plot(
     shares: Sequence[float] = SHARES,
     candidate_counts: dict[str, tuple[int, ...]] = CANDIDATES,
 ) -> dict[str, Curves]:
-    """Measure times, save a plot with one panel per kind of size, and return the curves of the panels.
+    """Measure times, print their slopes, save a plot with one panel per kind of size, and return the curves of the panels.
 
     Args:
         directory: Input for the panels of topics and candidates.
@@ -54,17 +56,17 @@ def plot(
         shares: Shares of the corpus.
         candidate_counts: Numbers of candidates of one topic, by token unit.
     """
-    checkpoints = {name: load_checkpoint(CHECKPOINT_DIR / name) for name in names}
-    checkpoints = {name: item for name, item in checkpoints.items() if not isinstance(item.network, LatentRanker)}
+    by_topics, by_candidates = _scale_networks(directory, names, candidate_counts)
     panels = {
-        "topics": _scale_topics(directory, checkpoints),
-        "candidates of one topic": _scale_candidates(directory, checkpoints, candidate_counts),
+        "topics": by_topics,
+        "candidates of one topic": by_candidates,
         "arguments in the corpus": _scale_corpus(full_size_dir, shares),
     }
     figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
     for (label, curves), axis in zip(panels.items(), axes, strict=True):
         for name, points in curves.items():
             axis.loglog(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.4, label=name)
+            print(f"{label}: {name} {points[-1][1]:.2f} s at {points[-1][0]:,}, slope {fit_slope(points):.2f}")
         sizes = sorted({size for points in curves.values() for size, _ in points})
         axis.set_xticks(sizes, labels=[f"{size:,}" for size in sizes])
         axis.xaxis.set_minor_formatter(NullFormatter())
@@ -77,44 +79,34 @@ def plot(
     return panels
 
 
-def _scale_topics(directory: Path, checkpoints: dict[str, RankerCheckpoint]) -> Curves:
-    """Time the scoring of the candidates of an eighth, a quarter, a half and all of the topics by word networks."""
-    curves = Curves()
-    for name, checkpoint in checkpoints.items():
-        if checkpoint.network.token_unit == "words":
-            candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-            qids = list(ids.queries)
-            for n in sorted({max(1, len(qids) * eighths // 8) for eighths in (1, 2, 4, 8)}):
-                sample = candidates[candidates["qid"].isin(qids[:n])].reset_index(drop=True)
-                curves.setdefault(name, []).append((n, _time_scoring(sample, ids, checkpoint)))
-    return curves
-
-
-def _scale_candidates(directory: Path, checkpoints: dict[str, RankerCheckpoint], counts: dict[str, tuple[int, ...]]) -> Curves:
-    """Time the scoring of increasing numbers of candidates for one topic."""
-    curves = Curves()
-    for name, checkpoint in checkpoints.items():
-        _, ids = load_candidates(directory, checkpoint.tokeniser)
-        qid, docnos = next(iter(ids.queries)), list(ids.premises)
-        for n in counts[checkpoint.network.token_unit]:
-            sample = pd.DataFrame({"qid": qid, "docno": docnos[:n]})
-            curves.setdefault(name, []).append((len(sample), _time_scoring(sample, ids, checkpoint)))
-    return curves
+def _scale_networks(directory: Path, names: Sequence[str], counts: dict[str, tuple[int, ...]]) -> tuple[Curves, Curves]:
+    """Time the scoring of parts of the topics by word networks, and of numbers of candidates for one topic by all networks."""
+    by_topics, by_candidates = Curves(), Curves()
+    for name in names:
+        checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+        if isinstance(checkpoint.network, LatentRanker):
+            continue
+        candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+        qids, docnos, unit = list(ids.queries), list(ids.premises), checkpoint.network.token_unit
+        topic_counts = sorted({max(1, len(qids) * eighths // 8) for eighths in (1, 2, 4, 8)}) if unit == "words" else []
+        topics = [(n, candidates[candidates["qid"].isin(qids[:n])].reset_index(drop=True)) for n in topic_counts]
+        lists = [pd.DataFrame({"qid": qids[0], "docno": docnos[:n]}) for n in counts[unit]]
+        score = partial(score_without_cache, tokens=ids, checkpoint=checkpoint)
+        if topics:
+            by_topics[name] = [(n, time_call(partial(score, sample))) for n, sample in topics]
+        by_candidates[name] = [(len(sample), time_call(partial(score, sample))) for sample in lists]
+    return by_topics, by_candidates
 
 
 def _scale_corpus(directory: Path, shares: Sequence[float]) -> Curves:
     """Time the stages before scoring on samples of the corpus."""
-    curves = Curves()
+    curves: Curves = defaultdict(list)
     for share in shares:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
             execution.get_ranking(CONCLUSION_BM25)
             for name, stage in STAGES.items():
-                curves.setdefault(name, []).append((execution.documents.size, execution.stopwatch.seconds[stage]))
+                curves[name].append((execution.documents.size, execution.stopwatch.seconds[stage]))
     return curves
-
-
-def _time_scoring(candidates: pd.DataFrame, ids: TokenIds, checkpoint: RankerCheckpoint) -> float:
-    return time_call(lambda: score_without_cache(candidates, ids, checkpoint))
 
 
 def fit_slope(points: list[tuple[float, float]]) -> float:

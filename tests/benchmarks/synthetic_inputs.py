@@ -46,15 +46,20 @@ def load_collection(directory: Path) -> pd.DataFrame:
     return select_collection(Dataset(directory).documents)
 
 
+def sample_rows(frame: pd.DataFrame, n: int, can_repeat: bool = False) -> pd.DataFrame:
+    """Select `n` evenly spaced rows, or at most `n` if rows may not be repeated."""
+    rows = np.linspace(0, len(frame) - 1, n).astype(int)
+    return frame.iloc[rows if can_repeat else np.unique(rows)].reset_index(drop=True)
+
+
 def sample_premises(directory: Path, n: int) -> list[str]:
     """Select at most `n` premises, evenly spaced over the collection."""
-    premises = load_collection(directory)["premise"].tolist()
-    return [premises[row] for row in np.unique(np.linspace(0, len(premises) - 1, n).astype(int))]
+    return sample_rows(load_collection(directory), n)["premise"].tolist()
 
 
-def measure_corpus_gigabytes(directory: Path) -> float:
-    """Measure the size of an input's corpus in GB."""
-    return sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9
+def describe_corpus(directory: Path) -> str:
+    """Describe an input's corpus by its size in GB."""
+    return f"corpus of {sum(file.stat().st_size for file in find_corpus_files(directory)) / 1e9:.2f} GB"
 
 
 def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
@@ -86,7 +91,8 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
 def write_sample(directory: Path, output: Path, share: float) -> Path:
     """Write an input with all topics and a random share of the arguments."""
     _write_corpus(output, _list_arguments(Dataset(directory).documents.sample(frac=share, random_state=0)))
-    _write_topics(Dataset(directory).topics, output)
+    for topics in find_topic_files(directory):
+        shutil.copy(topics, output)
     return output
 
 
@@ -104,7 +110,9 @@ def split_topics(directory: Path, output: Path) -> list[Path]:
     topics, inputs = Dataset(directory).topics, [output / f"half-{half}" for half in range(2)]
     for half, half_dir in enumerate(inputs):
         half_dir.mkdir(parents=True)
-        _write_topics(topics[half::2], half_dir)
+        rows = zip(topics["qid"][half::2], topics["query"][half::2], strict=True)
+        body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
+        (half_dir / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
         for file in find_corpus_files(directory):
             (half_dir / file.name).symlink_to(file.resolve())
     return inputs
@@ -121,10 +129,3 @@ def _write_corpus(output: Path, arguments: Iterable[dict[str, Any]]) -> None:
         file.write('{"arguments": [')
         file.writelines((",\n" if row else "") + json.dumps(argument) for row, argument in enumerate(arguments))
         file.write("]}")
-
-
-def _write_topics(topics: pd.DataFrame, output: Path) -> None:
-    """Write topics `qid query` to an XML file in the format of Touché."""
-    rows = zip(topics["qid"], topics["query"], strict=True)
-    body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
-    (output / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")

@@ -7,7 +7,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
+from submission.errors import UsageError
 from submission.inference.pair_scoring import TokenSource, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import pad
@@ -29,8 +29,6 @@ from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store,
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
 DOCUMENTS = 1024  # number of documents for SNRM's index; the baseline takes 30 s
-Tokens = Sequence[int] | np.ndarray
-Pad = Callable[[Sequence[Tokens], int], Iterable[Tensor]]  # token ids and maximum length → padded ids and mask
 
 
 @dataclass(frozen=True)
@@ -67,36 +65,23 @@ def score_without_cache(
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
 
-def build_benchmark(name: str, directory: Path, target: float) -> Benchmark:
-    """Build the benchmark of a word network."""
-    fields = {"name": name, "task": f"{name}: the candidates of all topics, CPU", "baseline_name": BASELINE, "target": target}
-    return _build_scoring_benchmark(name, directory, CPU, lambda texts, _: pad(texts), 1e-5, fields)
+def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = False) -> Benchmark:
+    """Build the benchmark of a word network on the CPU, or of a BERT network on a GPU.
 
-
-def build_gpu_benchmark(name: str, directory: Path) -> Benchmark:
-    """Build the benchmark of a BERT network on a GPU, against float32 with batches of 32 pairs padded to the maximum length."""
-    cuda = torch.device("cuda")
-
-    def pad_to_maximum(texts: Sequence[Tokens], length: int) -> list[Tensor]:
-        return [functional.pad(tensor, (0, length - tensor.shape[1])).to(cuda) for tensor in pad(texts)]
-
-    task, baseline_name = f"{name}: the candidates of all topics, GPU, float16", f"float32, padded batches of {BATCH_SIZE}"
-    fields = {"name": f"{name} gpu", "task": task, "baseline_name": baseline_name, "target": 4}
-    return _build_scoring_benchmark(name, directory, cuda, pad_to_maximum, 0.1, fields)
-
-
-def _build_scoring_benchmark(
-    name: str, directory: Path, device: torch.device, pad_texts: Pad, tolerance: float, fields: dict[str, Any]
-) -> Benchmark:
-    """Build a benchmark whose baseline pads batches with `pad_texts`.
+    On a GPU, the baseline is float32 with batches padded to the maximum length.
 
     Raises:
-        AssertionError: If the scores differ from the baseline's by more than the tolerance.
+        AssertionError: If the scores differ from the baseline's by more than 1e-5, or 0.1 on a GPU.
     """
-    checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+    checkpoint, device = load_checkpoint(CHECKPOINT_DIR / name), torch.device("cuda") if is_gpu else CPU
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     pairs, lengths = list(zip(candidates["qid"], candidates["docno"], strict=True)), checkpoint.tokeniser.lengths
     network = deepcopy(checkpoint.network).to(device)
+
+    def pad_texts(texts: Sequence[Sequence[int] | np.ndarray], length: int) -> list[Tensor]:
+        if not is_gpu:
+            return list(pad(texts))
+        return [functional.pad(tensor, (0, length - tensor.shape[1])).to(device) for tensor in pad(texts)]
 
     @torch.inference_mode()
     def baseline() -> Tensor:
@@ -110,8 +95,21 @@ def _build_scoring_benchmark(
     def ours() -> Tensor:
         return torch.from_numpy(score_without_cache(candidates, ids, checkpoint, device))
 
-    check_equal(ours(), baseline(), tolerance)
-    return Benchmark(**fields, unit="pairs", units=len(pairs), ours=ours, baseline=baseline)
+    check_equal(ours(), baseline(), 0.1 if is_gpu else 1e-5)
+    task = f"{name}: the candidates of all topics, {'GPU, float16' if is_gpu else 'CPU'}"
+    baseline_name = f"float32, padded batches of {BATCH_SIZE}" if is_gpu else BASELINE
+    return Benchmark(f"{name} gpu" if is_gpu else name, task, baseline_name, "pairs", len(pairs), ours, baseline, target)
+
+
+def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
+    """Build the benchmarks of BERT networks on a GPU.
+
+    Raises:
+        UsageError: If there is no GPU.
+    """
+    if not torch.cuda.is_available():
+        raise UsageError("this machine has no CUDA device")
+    return [build_benchmark(name, directory, 4, is_gpu=True) for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")]
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:

@@ -10,21 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import (
-    encoders,
-    fusion,
-    indexes,
-    precision,
-    rank,
-    reading,
-    readme,
-    scaling,
-    targer,
-    training,
-    word_networks,
-)
+from tests.benchmarks import encoders, indexes, precision, rank, reading, readme, scaling, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS
-from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_with_target
+from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size, write_sample
 from tests.conftest import ROOT, SAMPLE
 
@@ -32,16 +20,16 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "cedr_knrm": lambda _: [encoders.build_bert_benchmark("cedr_knrm", SAMPLE, 0.9, max_pairs=6)],
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
     "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3), encoders.measure_deepct_memory((1, 1))],
-    "bfloat16": lambda _: precision.build_encoder_benchmarks(SAMPLE, max_documents=3, max_premises=4),
+    "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(SAMPLE, max_documents=3, max_premises=4),
     "precision": lambda _: precision.measure_ranker(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1),
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],
     "knrm_training": lambda _: [training.build_benchmark("knrm", 2, 5, vocabulary_size=300)],
-    "targer": lambda _: [targer.build_benchmark(SAMPLE)],
+    "targer": lambda _: encoders.measure_tagging(SAMPLE, 1),
     "bm25": lambda _: [indexes.build_bm25_benchmark(SAMPLE)],
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
     "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
-    "fusion": lambda _: fusion.measure(SAMPLE),
+    "fusion": lambda _: rank.measure_fusion(SAMPLE),
 }
 
 
@@ -73,6 +61,8 @@ def test_compare_returns_the_ratio_of_medians() -> None:
 
 def test_results_are_printed_with_ratio_and_target() -> None:
     assert compare_with_target("load", "load", 0.25, 1, "s").format() == "load: 0.25 s; target: 1 s; ratio 4.00 (target: 1)"
+    costs = compare_costs(("memory", "a frame", "pandas"), 2, 5, "{:.1f} GB", 0.9)
+    assert costs.format() == "a frame: 2.0 GB; pandas: 5.0 GB; ratio 2.50 (target: 0.9)"
     assert Result("costs", "a shard", "driver", "2 s", "1 s", 0.5).format() == "a shard: 2 s; driver: 1 s; ratio 0.50"
 
 
@@ -82,18 +72,14 @@ def test_unequal_scores_raise() -> None:
         word_networks.check_equal(torch.tensor([1.5, 2.0]), torch.tensor([1.0, 2.0]), 1e-5)
 
 
-def test_synthetic_inputs_have_the_requested_size(tmp_path: Path) -> None:
-    half = write_sample(write_full_size(SAMPLE, tmp_path / "full", 1200), tmp_path / "half", 0.5)
-    assert len(json.loads((half / "args-me.json").read_text())["arguments"]) == 600
-
-
 def test_scaling_is_plotted_with_slopes(tmp_path: Path) -> None:
+    corpus = write_sample(write_full_size(SAMPLE, tmp_path / "full", 1200), tmp_path / "half", 0.5)
     sizes = {"shares": (0.5, 1), "candidate_counts": {"words": (2, 8)}}
-    panels = scaling.plot(SAMPLE, SAMPLE, tmp_path / "scaling.png", ["knrm"], **sizes)
+    panels = scaling.plot(SAMPLE, corpus, tmp_path / "scaling.png", ["knrm"], **sizes)
     points = {axis: {name: [x for x, _ in curve] for name, curve in curves.items()} for axis, curves in panels.items()}
     assert points["topics"] == {"knrm": [1, 3, 7, 15]}
     assert points["candidates of one topic"] == {"knrm": [2, 8]}
-    assert [*points["arguments in the corpus"]] == [*scaling.STAGES]
+    assert points["arguments in the corpus"] == {name: [300, 600] for name in scaling.STAGES}
     assert (tmp_path / "scaling.png").read_bytes()[:4] == b"\x89PNG"
     assert scaling.fit_slope([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
 
@@ -108,6 +94,3 @@ def test_readme_tables_match_results(tmp_path: Path) -> None:
     readme.update(results, tmp_path)
     for file in readme.README_FILES.values():
         assert (tmp_path / file).read_text(encoding="utf-8") == (ROOT / file).read_text(encoding="utf-8")
-    text = (ROOT / readme.README_FILES["speed"]).read_text(encoding="utf-8")
-    for result in (Result(**row) for rows in stored.values() for row in rows):
-        assert f"| {result.task} | {result.ours} | {result.baseline_name}: {result.baseline} | {result.ratio:.2f} |" in text
