@@ -23,7 +23,7 @@ from submission.systems.quality_reranking import QualityRerankingStage
 from submission.text.normalisation import normalise
 from training.cards import render_card
 from training.data.quality import load_source_hashes, load_webis_judgments
-from training.evaluation.evaluate import evaluate_run
+from training.evaluation.evaluate import evaluate_run, get_evaluated_topics
 from training.evaluation.folds import split_folds
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
@@ -123,16 +123,19 @@ def _evaluate_touche_topics(
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
     quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
-    frames = []
-    for point in track(POINTS, "re-ranking", "points"):
+    runs = []
+    for number, point in enumerate(track(POINTS, "re-ranking", "points")):
         scores = pd.Series(0.0, index=ranking.index)
         for _, rows in ranking.groupby("qid", sort=False):
             candidates = rows.index[: point.depth]
             scores[rows.index] = point.score(rows["score"].to_numpy(), quality[candidates].to_numpy())
         ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
-        run = ordered.assign(rank=ordered.groupby("qid").cumcount() + 1)
-        frames.append(evaluate_run(run, qrels)[list(SELECTION_MEASURES)])
-    return np.stack([frame.to_numpy() for frame in frames], axis=1), frames[0].index.tolist()
+        runs.append(ordered.assign(rank=ordered.groupby("qid").cumcount() + 1, qid=f"{number:02} " + ordered["qid"]))
+    # all points are evaluated as topics of one run, since most of the time of an evaluation does not depend on its size
+    judgments = pd.concat([qrels.assign(qid=f"{number:02} " + qrels["qid"]) for number in range(len(POINTS))])
+    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(SELECTION_MEASURES)].to_numpy()
+    values = values.reshape(len(POINTS), -1, len(SELECTION_MEASURES)).swapaxes(0, 1)
+    return values, get_evaluated_topics(qrels).tolist()
 
 
 def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -58,23 +59,24 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
     grid, metrics = pd.read_csv(output / "grid.csv"), json.loads((output / "metrics.json").read_text())
     assert grid[["documents", "weight"]].to_numpy().tolist() == [[point.depth, point.weight] for point in POINTS]
     assert grid.to_numpy() == pytest.approx(table.to_numpy(), abs=1e-6)
-    point, original = read_config(output, QualityInterpolation), grid.iloc[RELEVANCE_ONLY]
+    point, original, names = read_config(output, QualityInterpolation), grid.iloc[RELEVANCE_ONLY], list(SELECTION_MEASURES)
     row = grid.iloc[POINTS.index(point)]
     for stage, means in ((DIRICHLET, original), (SYSTEM.stage, row)):  # equal to the systems' rankings
         by_topic = evaluate_run(truncate_rankings(execution.get_ranking(stage), DEFAULT_DEPTH), read_qrels(qrels))
-        names = list(SELECTION_MEASURES)
         assert means[names].tolist() == pytest.approx(by_topic[names].mean().tolist(), abs=1e-6)
     constraints = [SELECTION_MEASURES[0], WEBIS_MEASURES[0]]
     is_allowed = (grid[constraints] >= original[constraints] - 0.01).all(axis=1)
-    assert is_allowed[row.name]
     assert row[WEBIS_MEASURES[2]] == grid.loc[is_allowed, WEBIS_MEASURES[2]].max()
-    assert metrics["topics"] == {"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}
-    assert len(metrics["folds"]) == 5
     for name in (*SELECTION_MEASURES, *WEBIS_MEASURES):
         gain = metrics["gain"][name]
         assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
         assert gain["mean"] == pytest.approx(metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4)
         assert gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
+    check_files(output, metrics, point)
+
+
+def check_files(output: Path, metrics: dict[str, Any], point: QualityInterpolation) -> None:
+    assert (metrics["topics"], len(metrics["folds"])) == ({"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}, 5)
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.format_formula() in (output / "README.md").read_text()
     inputs = json.loads((output / "provenance.json").read_text())["training_data"]["input"]
@@ -82,19 +84,19 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
 
 
 def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows: list[tuple[list[float], list[float]]] = []
+    training_rows: list[tuple[set[float], set[float]]] = []
 
     def record(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-        rows.append((touche_values[:, 0, 0].tolist(), webis_values[:, 0, 0].tolist()))
+        training_rows.append(({*touche_values[:, 0, 0]}, {*webis_values[:, 0, 0]}))
         return 0
 
     monkeypatch.setattr(tuning, "_select_point", record)
     touche, webis = (np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6))
     tuning._cross_validate(touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"]))
-    assert len(rows) == 5
-    assert sum(3 - len(first) for first, _ in rows) == 3  # each is tested once
-    assert sum(6 - len(second) for _, second in rows) == 6
-    assert all((1.0 in first) == (0.0 in second) for first, second in rows)  # the shared question
+    held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]
+    assert sorted(row for rows, _ in held_out for row in rows) == [0, 1, 2]  # each is tested once
+    assert sorted(row for _, rows in held_out for row in rows) == [0, 1, 2, 3, 4, 5]
+    assert all((1 in first) == (0 in second) for first, second in held_out)  # the shared question
 
 
 def test_other_systems_are_rejected(execution: Execution, qrels: Path, tmp_path: Path) -> None:
