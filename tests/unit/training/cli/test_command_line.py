@@ -55,13 +55,6 @@ def test_missing_inputs_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_output_defaults_to_the_work_directory(tmp_path: Path) -> None:
-    args = argparse.Namespace(output=None, work_dir=tmp_path)
-    assert options.output_path(args, "checkpoints", "fusion") == tmp_path / "checkpoints/fusion"
-    assert options.result_file(args, "lengths.csv") == tmp_path / "results/lengths.csv"
-    assert (tmp_path / "results").is_dir()
-
-
 def test_choices_equal_those_of_the_modules_imported_later() -> None:
     assert (*LOADERS,) == study.SBERT_PARTS
     assert (*SETTINGS,) == study.QUALITY_PARTS

@@ -1,4 +1,4 @@
-"""Tests of evaluation: hand-computed values, ir_measures, a plain nDCG, and unusual runs and qrels."""
+"""Tests of evaluation: hand-computed values, ir_measures, and unusual runs and qrels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 from ir_measures import AP, RR, Bpref, P, Qrel, Rprec, ScoredDoc, iter_calc, nDCG
 
 from submission.data.dataset import Dataset
@@ -19,7 +17,6 @@ from submission.errors import InputError
 from tests.conftest import REAL_DATA, make_argument
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_run, evaluate_runs
 from training.evaluation.measures import TOUCHE_NDCG as TOUCHE
-from training.evaluation.measures import touche_ndcg
 from training.evaluation.qrels import read_qrels
 
 Judgments = list[tuple[str, str, int]]
@@ -61,6 +58,11 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
     ("qrels", "run", "expected"),
     [
         pytest.param("1 0 a 1\n1 0 b 1\n", "1 Q0 x 1 3 t\n1 Q0 b 2 2 t\n", {"Bpref": [0.5]}, id="no non-relevant document"),
+        pytest.param(
+            "1 0 a 1\n1 0 b 2\n1 0 c -2\n",
+            "1 Q0 x 1 6 t\n1 Q0 a 2 5 t\n1 Q0 y 3 4 t\n1 Q0 z 4 3 t\n1 Q0 c 5 2 t\n1 Q0 b 6 1 t\n",
+            {TOUCHE: [1 / (2 + 1 / log2(3))]}, id="a judged document below rank 5",
+        ),
         pytest.param("2 0 a 1\n2 0 b 0\n", "2 Q0 b 1 2 t\n2 Q0 a 2 1 t\n", {"Bpref": [0.0]}, id="non-relevant above relevant"),
         pytest.param("1 0 a 1\n", "7 Q0 a 1 3 t\n", {"nDCG@5 all": [0.0], "Bpref": [0.0]}, id="no judged topic in the run"),
         pytest.param(
@@ -74,24 +76,6 @@ def test_evaluate_run_matches_hand_computed_values(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_unusual_judgments(qrels: str, run: str, expected: dict[str, list[float]], tmp_path: Path) -> None:
     assert evaluate_run(*read_files(tmp_path, qrels, run))[list(expected)].to_dict("list") == expected
-
-
-@given(
-    grades=st.lists(st.sampled_from([-2, -1, 0, 1, 2, 3, 0.5]), min_size=1, max_size=12),
-    order=st.permutations(range(16)),
-    length=st.integers(min_value=0, max_value=16),
-)
-def test_touche_ndcg_equals_a_plain_implementation(grades: list[float], order: list[int], length: int) -> None:
-    judged = {f"d{index}": max(0, grade) for index, grade in enumerate(grades) if grade != -1}
-    docnos = [f"d{index}" for index in order[:length]]
-    qrels = pd.DataFrame({"qid": "1", "docno": [*judged], "rel": list(map(float, judged.values()))}, dtype=object)
-    run = pd.DataFrame({"qid": "1", "docno": docnos}, dtype=object)
-    ideal = sum(grade / log2(rank + 2) for rank, grade in enumerate(sorted(judged.values(), reverse=True)[:5]))
-    assume(ideal)
-    gains = [judged[docno] for docno in docnos[:5] if docno in judged]
-    expected = sum(gain / log2(rank + 2) for rank, gain in enumerate(gains)) / ideal if gains else np.nan
-    value = touche_ndcg(run, qrels.astype({"rel": float}), pd.Index(["1"]))["1"]
-    assert value == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
@@ -112,7 +96,7 @@ def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
     return pd.DataFrame(rows, columns=["qid", "docno", "rank", "score"]), judgments
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_measures_equal_ir_measures(seed: int, tmp_path: Path) -> None:
     run, judgments = simulate_task(seed)
     shuffled = run if seed % 2 else run.assign(rank=1).sample(frac=1, random_state=seed)  # all ranks 1 for even seeds

@@ -31,12 +31,10 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
 
 
-def test_heat_maps_are_deterministic() -> None:
+def test_heat_maps_show_values() -> None:
     table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
-    heat_maps = plot_heat_maps({"jaccard": table, "spearman": table})
-    assert heat_maps == plot_heat_maps({"jaccard": table, "spearman": table})
-    constant = plot_heat_maps({"jaccard": table * 0, "spearman": table})["jaccard"]
-    assert count_colours(heat_maps["jaccard"]) > count_colours(constant) > 10
+    heat_maps = plot_heat_maps({"jaccard": table, "spearman": table * 0})
+    assert count_colours(heat_maps["jaccard"]) > count_colours(heat_maps["spearman"]) > 10
 
 
 def test_compare_runs_requires_common_topics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
