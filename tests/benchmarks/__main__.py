@@ -21,7 +21,7 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, precision, rank, reading, readme, scaling, training, word_networks
+from tests.benchmarks import encoders, engine, indexes, rank, reading, readme, scaling, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
 
@@ -62,7 +62,7 @@ BENCHMARKS: dict[str, Measure] = {
     "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory), encoders.measure_deepct_memory()],
     "targer": lambda inputs: encoders.measure_tagging(inputs.directory, inputs.repetitions),
     "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
-    "precision": lambda inputs: precision.measure_ranker(inputs.directory, inputs.qrels),
+    "precision": lambda inputs: word_networks.measure_precision(inputs.directory, inputs.qrels),
     "gpu": lambda inputs: word_networks.build_gpu_benchmarks(inputs.directory),
     "knrm_training": lambda _: [training.build_benchmark("knrm", 20, 5)],
     "conv_knrm_training": lambda _: [training.build_benchmark("conv_knrm", 5, 2)],

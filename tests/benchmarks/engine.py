@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -92,15 +92,9 @@ def _measure_empty_shards(ray: Engine) -> list[Result]:
     ]
 
 
-@dataclass(frozen=True)
-class ZeroBytes:
-    """A picklable function that returns `size` zero bytes."""
-
-    size: int
-
-    def __call__(self, shard: object) -> bytes:
-        """Return zero bytes for any shard."""
-        return bytes(self.size)
+def _return_zeros(size: int, shard: object) -> bytes:
+    """Return `size` zero bytes for any shard."""
+    return bytes(size)
 
 
 def _measure_costs(directory: Path, ray: Engine) -> Result:
@@ -124,7 +118,7 @@ def _measure_costs(directory: Path, ray: Engine) -> Result:
         sent = shards[0].load_input(), batches[0]
         for prefix, engine, message in zip(("", "shared "), (ray, RayEngine(shares_cache=True)), sent, strict=True):
             start = time.process_time()
-            _time_shards(engine, ZeroBytes(size), shards)
+            _time_shards(engine, partial(_return_zeros, size), shards)
             costs[f"{prefix}driver"] = (time.process_time() - start) / len(shards)
             costs[f"{prefix}sent"] = len(pickle.dumps(message))
     costs["received"] = size
@@ -138,7 +132,7 @@ def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
     return documents.read_texts(docnos)["premise"].tolist()
 
 
-def _time_shards(ray: Engine, function: ZeroBytes | type[bytes], shards: list[Shard[object]]) -> float:
+def _time_shards(ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]) -> float:
     """Measure the elapsed time per shard."""
     with open_empty_store() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers

@@ -48,13 +48,7 @@ def plot(
 ) -> dict[str, Curves]:
     """Measure times, print their slopes, save a plot with one panel per kind of size, and return the curves of the panels.
 
-    Args:
-        directory: Input for the panels of topics and candidates.
-        full_size_dir: Input for the panel of arguments.
-        file: PNG file.
-        names: Names of the re-ranking networks.
-        shares: Shares of the corpus.
-        candidate_counts: Numbers of candidates of one topic, by token unit.
+    The panels of topics and candidates are measured on `directory`, that of arguments on shares of `full_size_dir`.
     """
     by_topics, by_candidates = _scale_networks(directory, names, candidate_counts)
     panels = {

@@ -16,13 +16,8 @@ from tests.benchmarks.synthetic_inputs import ARGUMENTS
 GPU_SPEEDUP = 300  # assumed, not measured; relative to a one-thread worker
 BYTES_PER_SECOND = 1.25e9  # of a 10 Gbit/s network
 LARGE = 50_000_000  # number of premises
-CASES = (
-    (ARGUMENTS, 1, False),
-    (ARGUMENTS, 8, False),
-    (ARGUMENTS, 64, False),
-    (LARGE, 64, False),
-    (LARGE, 64, True),
-)  # premises, GPUs, shared cache
+# premises, GPUs, shared cache
+CASES = ((ARGUMENTS, 1, False), (ARGUMENTS, 8, False), (ARGUMENTS, 64, False), (LARGE, 64, False), (LARGE, 64, True))
 HASH_BYTES = 100  # size of the hash returned by a worker that writes its result to a shared cache
 
 Results = dict[str, list[dict[str, Any]]]  # rows by benchmark

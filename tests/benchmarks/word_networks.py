@@ -1,30 +1,40 @@
-"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches of 32 pairs."""
+"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches of 32 pairs, and in other precisions.
+
+`rank --precision` supports bfloat16 but not int8.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from submission.data.dataset import Dataset
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.errors import UsageError
+from submission.inference.device import choose_precision
 from submission.inference.pair_scoring import TokenSource, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.paths import CHECKPOINT_DIR
+from submission.progress import track
+from submission.rankings import rank_by_score, truncate_rankings
 from submission.systems.catalogue import CONCLUSION_BM25
 from submission.text.tokenisers import Tokeniser
-from tests.benchmarks.benchmark import Benchmark
+from tests.benchmarks.benchmark import Benchmark, Result, Seconds, time_call
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, open_execution
+from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
+from training.evaluation.qrels import read_qrels
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
@@ -128,6 +138,56 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
     return Benchmark("snrm index", "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
+
+
+def measure_precision(directory: Path, qrels: Path | None, topic_count: int | None = None) -> list[Result]:
+    """Measure Vanilla BERT's speed and nDCG@5 in each precision; for int8, the linear layers are dynamically quantised.
+
+    Raises:
+        UsageError: If no qrels are given or the processor does not support bfloat16.
+    """
+    if not qrels:
+        raise UsageError("add --qrels FILE")
+    checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), Dataset(directory)
+    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
+    checkpoints = {
+        "bfloat16": replace(checkpoint, precision=choose_precision("bfloat16", CPU)),
+        "dynamic int8": replace(checkpoint, network=_quantise(checkpoint.network)),
+        "float32": checkpoint,
+    }
+    times: Seconds = {name: [] for name in checkpoints}
+    scored = {name: list[pd.DataFrame]() for name in checkpoints}
+
+    def score(topic: pd.DataFrame, name: str) -> None:
+        scored[name].append(topic.assign(score=score_without_cache(topic, ids, checkpoints[name])))
+
+    topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)][:topic_count]
+    for topic in track(topics, "vanilla_bert precision", "topics"):
+        for name in checkpoints:
+            times[name].append(time_call(partial(score, topic, name)))
+    judgments, pair_count = read_qrels(qrels, set(dataset.documents["docno"])), sum(map(len, topics))
+    seconds, cells = {name: sum(values) for name, values in times.items()}, {}
+    for name, frames in scored.items():
+        run = truncate_rankings(rank_by_score(pd.concat(frames, ignore_index=True), dataset.topics), 100)
+        means = evaluate_run(run.assign(tag="precision"), judgments)[list(HEADLINE_MEASURES)].mean()
+        measures = ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())
+        cells[name] = f"{pair_count / seconds[name]:.1f} pairs/s, {measures}"
+    return [
+        Result(
+            name, f"vanilla_bert: {pair_count:,} pairs, CPU, {name}", "float32", cells[name], cells["float32"],
+            seconds["float32"] / seconds[name], None, {side: times[side] for side in (name, "float32")},
+        )
+        for name in ("bfloat16", "dynamic int8")
+    ]  # fmt: skip
+
+
+def _quantise(network: nn.Module) -> nn.Module:
+    """Return a copy of a network with linear layers dynamically quantised to int8."""
+    ranker = deepcopy(network)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated in favour of torchao
+        ranker.encoder.bert = torch.ao.quantization.quantize_dynamic(ranker.encoder.bert, {nn.Linear}, dtype=torch.qint8)
+    return ranker
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:

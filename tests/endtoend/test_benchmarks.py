@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, precision, rank, reading, readme, scaling, training, word_networks
+from tests.benchmarks import encoders, indexes, rank, reading, readme, scaling, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size, write_sample
@@ -21,7 +21,7 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
     "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3), encoders.measure_deepct_memory((1, 1))],
     "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(SAMPLE, max_documents=3, max_premises=4),
-    "precision": lambda _: precision.measure_ranker(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1),
+    "precision": lambda _: word_networks.measure_precision(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1),
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],
     "knrm_training": lambda _: [training.build_benchmark("knrm", 2, 5, vocabulary_size=300)],
     "targer": lambda _: encoders.measure_tagging(SAMPLE, 1),

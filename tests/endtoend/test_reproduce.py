@@ -60,11 +60,6 @@ def test_reproduce_an_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path
     assert "OK" in capsys.readouterr().out
 
 
-def test_reproduce_without_checkpoint_fails(corpus: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    flags = ["-i", corpus, "--work-dir", tmp_path, "--checkpoints", tmp_path]
-    assert_fails(4, "checkpoint not found; available:", "reproduce", "knrm", *flags)
-
-
 def test_verdicts_depend_on_the_difference() -> None:
     stored = {"validation": {"a": 50.0, "b": 50.0, "c": 50.0, "missing": 50.0}}
     recomputed = {"validation": {"a": 50.09, "b": 48.1, "c": 52.1}}

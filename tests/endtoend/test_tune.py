@@ -28,7 +28,7 @@ name = "dirichlet"
 mu = [1, 200, 5000]
 [expansion]
 most_df = 1.0
-terms = [2, 6]
+terms = [6]
 original = [0.5, 1.0]
 """
 MEASURE = "nDCG@5 all"
@@ -52,16 +52,16 @@ def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> T
 def test_tune_saves_the_best_point(tune: Tune, tmp_path: Path, capsys: Capture) -> None:
     assert main(tune()) == 0
     table, metrics = pd.read_csv(tmp_path / "mine" / "grid.csv"), json.loads((tmp_path / "mine" / "metrics.json").read_text())
-    points = [[mu, terms, original] for mu in (1, 200, 5000) for terms in (2, 6) for original in (0.5, 1.0)]
+    points = [[mu, 6, original] for mu in (1, 200, 5000) for original in (0.5, 1.0)]
     assert table[["model.mu", "expansion.terms", "expansion.original"]].to_numpy().tolist() == points
     assert table[MEASURE].nunique() > 2
     best = table.sort_values([MEASURE, "MAP all"], ascending=False, kind="stable").iloc[0]
-    expansion = RM3(10, int(best["expansion.terms"]), best["expansion.original"], max_df_ratio=1.0)
+    expansion = RM3(10, 6, best["expansion.original"], max_df_ratio=1.0)
     parameters = read_config(tmp_path / "mine", LexicalParameters)
     assert (parameters.model, parameters.expansion) == (Dirichlet(best["model.mu"]), expansion)
     assert metrics["in-sample"][MEASURE] == pytest.approx(best[MEASURE], abs=1e-4)
     assert metrics["cross-validated"][MEASURE] <= metrics["in-sample"][MEASURE]
-    assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 12, 2)
+    assert (metrics["topics"], metrics["points"], len(metrics["folds"])) == (3, 6, 2)
     assert count_colours((tmp_path / "mine" / "grid.png").read_bytes()) > 20
     assert f"{best[MEASURE]:.4f}" in capsys.readouterr().out
 
@@ -105,13 +105,7 @@ def test_cross_validation_selects_on_the_other_folds() -> None:
 
 @pytest.mark.parametrize(
     ("grid", "message"),
-    [
-        ("[model]\nname = 'bm26'", "bm26"),
-        ("[model]\nname = 'bm25'\nk4 = [1]", "k4"),
-        ("[model", "not a valid grid"),
-        ("model = 3", "not a valid grid"),
-        ("[index]\nstemmer = 'snowball'\n[model]\nname = 'bm25'", "snowball"),
-    ],
+    [("[model]\nname = 'bm26'", "bm26"), ("[model]\nname = 'bm25'\nk4 = [1]", "k4"), ("[model", "not a valid grid")],
 )
 def test_invalid_grids_are_rejected(grid: str, message: str, tune: Tune, tmp_path: Path, assert_fails: AssertFails) -> None:
     assert_fails(2, message, *tune(grid=grid))

@@ -134,8 +134,8 @@ def _evaluate_touche_topics(
     # all points are evaluated as topics of one run, since most of the time of an evaluation does not depend on its size
     judgments = pd.concat([qrels.assign(qid=f"{number:02} " + qrels["qid"]) for number in range(len(POINTS))])
     values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(SELECTION_MEASURES)].to_numpy()
-    values = values.reshape(len(POINTS), -1, len(SELECTION_MEASURES)).swapaxes(0, 1)
-    return values, get_evaluated_topics(qrels).tolist()
+    by_point = values.reshape(len(POINTS), -1, len(SELECTION_MEASURES))
+    return by_point.swapaxes(0, 1), get_evaluated_topics(qrels).tolist()
 
 
 def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:

@@ -77,8 +77,8 @@ def test_length_baseline_equals_the_published(data: object, sizes: tuple[int, ..
     means = evaluate_by_topic(arguments, count_argument_words(arguments)).mean()
     assert tuple(means[["Pearson", "Spearman", "Kendall"]]) == pytest.approx(correlations, abs=0.001)
     if data is ukp_conv_arg_rank:
-        ndcg = [0.796, 0.822, 0.837, 0.437, 0.543, 0.594]
-        assert means[[*NDCG_LINEAR, *NDCG_EXPONENTIAL]].tolist() == pytest.approx(ndcg, abs=0.001)
+        expected = [0.796, 0.822, 0.837, 0.437, 0.543, 0.594]
+        assert means[[*NDCG_LINEAR, *NDCG_EXPONENTIAL]].tolist() == pytest.approx(expected, abs=0.001)
 
 
 @pytest.mark.skipif(not QUALITY.is_dir(), reason="the published data are missing")
