@@ -97,8 +97,12 @@ def test_expanded_scores_match_hand_computed_values(
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 @pytest.mark.parametrize(
     "expansion",
-    [RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1), RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1), RM3(2, 3, 0.3)],
-    ids=["no weight", "no terms", "no rare term among six documents"],
+    [
+        RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1),
+        RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
+        RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
+    ],
+    ids=["no weight", "no terms", "each term in a sixth of the documents"],
 )
 def test_expansion_without_terms_keeps_the_query(six_documents: TermIndex, model: Model, expansion: RM3) -> None:
     expanded = expand_query(six_documents, QUERY, model, expansion)
