@@ -26,16 +26,6 @@ def test_tira_variables_set_directories(is_empty: bool, call: Call, monkeypatch:
     assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()
 
 
-@pytest.mark.parametrize("verb", ["rank", "check", "explain", "search", "systems"])
-def test_help_states_each_default_once(verb: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "1000")
-    code, text = call(verb, "--help")
-    assert code == 0
-    assert max(line.count("(default") for line in text.splitlines()) == 1
-    assert [word for word in ("None", "[]", "7 training") if word in text] == []
-    assert "130 and 143" in text
-
-
 def test_former_flags_are_accepted(trained: Path, call: Call) -> None:
     flags = ["-i", "input", "--checkpoints", trained]
     assert call("rank", *flags, "-o", "out", "--work", "cache", "--system=bm25")[0] == 0

@@ -78,12 +78,6 @@ def test_terminal_output_shows_systems_side_by_side(search: Search) -> None:
     assert any("debateorg S8b9b12de-A38bcfb72" in line for line in lines)
 
 
-def test_default_is_the_best_lexical_system(search: Search) -> None:
-    code, out, err = search(QUERY)
-    assert (code, out.splitlines()[2].split()[0]) == (0, "dirichlet")
-    assert "Using dirichlet, the best lexical system: fusion takes seconds per query without a GPU." in err
-
-
 def test_errors_and_empty_results(search: Search, tmp_path: Path) -> None:
     code, _, err = search("-i", str(tmp_path), "zoos")
     assert (code, "no corpus found" in err) == (3, True)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from submission.data.argument_metadata import DATABASE_FILE, ArgumentMetadata, MetadataStore, open_metadata
@@ -85,9 +84,3 @@ def test_metadata_are_cached(open_corpus: OpenMetadata, tmp_path: Path, monkeypa
     file.write_bytes(b"no database")
     with pytest.raises(OutputError, match="cannot be read"):
         reopened.get(["a"])
-
-
-def test_other_formats_have_no_metadata(tmp_path: Path) -> None:
-    corpus = Corpus.from_frame(pd.DataFrame({"docno": ["a"], "conclusion": ["b"], "premise": ["c"]}))
-    with CacheDirectory(None, tmp_path) as cache:
-        assert open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache).get(["a"]) == {}

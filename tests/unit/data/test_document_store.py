@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-import resource
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from submission.data.args_me_records import decode_arguments
 from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
 from submission.data.document_store import open_document_store
 from submission.data.input_files import BATCH_SIZE
-from submission.errors import InputError, OutputError
+from submission.errors import InputError
 from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, make_argument
-from training.data.debates import read_debate_titles, read_topics
 
 COLUMNS = ["docno", "conclusion", "premise"]
 ARGUMENTS = [
@@ -44,7 +41,6 @@ def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
             "collection": store.searchable_docnos,
             "conclusions": store.read_conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
             "texts": store.read_texts(["d", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
-            "nothing": store.read_texts(set())[COLUMNS].to_numpy().tolist(),
             "all": store.read_all_docnos(),
             "unknown": store.find_unknown(["a", "nowhere", "c", "nowhere"]),
         }
@@ -55,7 +51,6 @@ EXPECTED = {
     "collection": ["a", "b", "d"],
     "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
     "texts": [["d", "Golf is a sport", PREMISE], ["b", "Zoos are cruel", f"{PREMISE} naïve 東京"]],
-    "nothing": [],
     "all": {"a", "b", "c", "d", "e"},
     "unknown": {"nowhere"},
 }
@@ -103,23 +98,3 @@ def test_invalid_corpora_are_not_stored(invalid: dict[str, object], tmp_path: Pa
         query_all(directory, tmp_path / "work")
     assert str(error.value) == issue
     assert not [*(tmp_path / "work").rglob("*.sqlite")]
-
-
-def test_full_disk_raises(directory: Path, tmp_path: Path) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60, limits[1]))
-    try:
-        with pytest.raises(OutputError, match=r"cannot be written .*; free disk space or choose another"):
-            query_all(directory, tmp_path / "work")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_topics_from_json_lines(tmp_path: Path) -> None:
-    context = {"topic": "zoos", "discussionTitle": "Should zoos be closed?"}
-    arguments = {**make_argument("a"), "context": context}, {"id": "b", "conclusion": "Zoos", "argument": PREMISE}
-    file = tmp_path / "args-me.jsonl"
-    file.write_text("".join(f"{json.dumps(argument)}\n" for argument in arguments))
-    assert read_topics([file]) == {"a": "zoos", "b": ""}
-    assert read_debate_titles([file]) == ["Should zoos be closed?"]
-    assert [record["id"] for record in decode_arguments(dict, file)] == ["a", "b"]

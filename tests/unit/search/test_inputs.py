@@ -23,19 +23,12 @@ from tests.conftest import PREMISE, SAMPLE
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
 
 
-@pytest.fixture
-def tirex(tmp_path: Path) -> Path:
-    """Create a TIREx data set with a ranking to re-rank."""
+def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> None:
     row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
-    return tmp_path
-
-
-def test_corpus_has_the_fingerprint_and_documents_of_rank(tirex: Path) -> None:
-    for directory in (SAMPLE, tirex):
-        corpus, dataset = Corpus.from_directory(directory), Dataset(directory)
-        assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
-        pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
+    corpus, dataset = Corpus.from_directory(tmp_path), Dataset(tmp_path)
+    assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
+    pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
     assert (corpus.get_supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
     assert corpus.topics.empty
 
@@ -46,13 +39,6 @@ def test_corpus_needs_no_topics(tmp_path: Path) -> None:
     (tmp_path / "idebate.json").write_text("{")
     with pytest.raises(InputError, match=r"idebate\.json.*malformed JSON"):
         _ = Corpus.from_directory(tmp_path).documents
-
-
-def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
-    corpus = Corpus.from_directory(SAMPLE)
-    inputs = [corpus.with_queries(build_topics(query)) for query in ("zoos", "zoo s", "golf")]
-    assert len({dataset.fingerprint for dataset in inputs}) == 3
-    assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
 
 
 def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
@@ -80,11 +66,9 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
     ("arguments", "message"),
     [
         ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
-        ([], "arguments: empty; pass at least one argument"),
         (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
         (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
-        (pd.DataFrame({"docno": ["a b"], "premise": ["b"]}), "arguments: invalid docno 'a b'; use a string without whitespace"),
         (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
         (Path("/nonexistent"), "/nonexistent: input directory not found"),
     ],
@@ -99,7 +83,6 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     ("queries", "message"),
     [
         ("", "empty query; enter at least one word"),
-        (" \n\0\x7f ", "empty query; enter at least one word"),
         ("zoo " * MAX_CHARACTERS, f"query has {4 * MAX_CHARACTERS - 1} characters ('zoo zoo zoo"),
         (["a", 7], "queries: query of 2 is 7; expected a string"),
         (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
@@ -117,8 +100,6 @@ def test_invalid_queries_raise(queries: Any, message: str) -> None:
         ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
         ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
         ("zoo\udcffs", "zoo\ufffds"),
-        ("Cafe\u0301s für alle?", "Cafe\u0301s für alle?"),  # unchanged
-        ("\u0647\u0644 \u064a\u062c\u0628\u061f", "\u0647\u0644 \u064a\u062c\u0628\u061f"),
         ("z" * MAX_CHARACTERS, "z" * MAX_CHARACTERS),
     ],
     ids=lambda text: ascii(text)[:20],

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.errors import CheckpointError
-from submission.search.page import PageParams, SiteSettings, render_error, render_home, render_results, split_segments
+from submission.search.page import PageParams, SiteSettings, render_results, split_segments
 from submission.search.results import Hit, SearchResults, SystemResults
 from submission.search.snippets import Highlight, Snippet, Span
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
@@ -37,14 +37,6 @@ def test_texts_add_no_elements(text: str) -> None:
     assert set(page.elements) <= {*EXPECTED_ELEMENTS}
     assert [page.elements.count(name) for name in ("html", "title", "form", "article")] == [1, 1, 1, 2]
     assert all(character.isprintable() or character in "\n\u200c\u200d\xa0" for character in page.text)
-
-
-def test_texts_are_escaped() -> None:
-    text = "\"><script>'&"
-    home = render_home(SiteSettings(text, ["bm25"], [text]), PARAMS)
-    pages = [render_text(text), render_error(SITE, PageParams(text), text), home]
-    assert not any("<script" in page for page in pages)
-    assert 'value="&#34;&gt;&lt;script&gt;&#39;&amp;"' in pages[0]
 
 
 def test_premises_are_split_at_matches_and_highlights() -> None:

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from submission.data.argument_metadata import ArgumentMetadata
-from submission.errors import CheckpointError
 from submission.search.results import Hit, SearchResults, SystemResults
 from submission.search.snippets import Snippet, Span, compile_term_pattern
 from submission.search.terminal import render
@@ -40,14 +39,11 @@ def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = F
 
 ROWS = [ExplanationRow(float(value), f"term{value}", "note") for value in (1, 0, -7, 2, 3, 4, 5)]
 RENDERED: dict[str, tuple[SystemResults, bool, str]] = {  # results, whether they are coloured, part of the output
-    "markup in conclusions": (make_results("", "[red]zoos[/red] [/]"), False, "[red]zoos[/red] [/]"),
     "markup in premises": (
         make_results("[bold]are[/bold] :zoo: [/] http://a.example/ 'x' 12"), False,
         "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*",
     ),
-    "markup in errors": (SystemResults("gru", error=CheckpointError("[/x]")), False, "failed: [/x]"),
     "markup in systems": (make_results(""), False, "[b]bm25[/b]  1 results"),
-    "matches": (make_results("Zoos are cruel."), False, "*Zoos* are *cruel*."),
     "coloured matches": (
         make_results("Zoos are cruel."), True, "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m."
     ),

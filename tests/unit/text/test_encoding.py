@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from submission.models.padding import pad
 from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 
@@ -28,10 +27,3 @@ def test_texts_are_truncated_to_max_lengths() -> None:
     tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
     assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
     assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]
-
-
-def test_padding_is_masked() -> None:
-    ids, mask = pad([[5, 1], [], [7, 8, 9]])
-    assert ids.tolist() == [[5, 1, 0], [0, 0, 0], [7, 8, 9]]
-    assert mask.tolist() == [[True, True, False], [False] * 3, [True] * 3]
-    assert [tensor.shape for tensor in pad([[]])] == [(1, 1), (1, 1)]
