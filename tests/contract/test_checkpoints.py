@@ -129,6 +129,7 @@ def flip_bit(file: Path) -> None:
 
 KNRM: dict[str, Change] = {
     "no ranker": set_config("ranker", ...),
+    "an unknown ranker": set_config("ranker", "knrmm"),
     "another ranker": set_config("ranker", "drmm"),
     "an unknown field": set_config("more", 1),
     "a text for a number": set_config("config", "dimensions", "8"),

@@ -89,6 +89,11 @@ def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp
     assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
 
 
+def test_invalid_system_names_fail() -> None:
+    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
+        System("my-system", LengthStage(), "x")
+
+
 def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
     calls: list[str] = []
 

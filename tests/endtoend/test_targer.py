@@ -133,6 +133,8 @@ INVALID_RECIPES = {
     "a missing language model": ('"words"', '"speech"', 4, "speech: checkpoint not found"),
     "other layers": ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the vocabulary or layer sizes of 'words' differ"),
     "another vocabulary": ("max_terms = 40", "max_terms = 39", 2, "use the same vectors and [network]"),
+    "an encoder": ("[tagging]", "[encoder]\nfrozen_layers = 3\n[tagging]", 2, "targer has no pretrained encoder"),
+    "a margin": ("[training]", "[training]\nmargin = 2.0", 2, "training.margin applies to [pairs] only"),
 }
 
 
@@ -142,6 +144,12 @@ def test_invalid_tagging_recipes_fail(name: str, tables: Path, tmp_path: Path, a
     (tmp_path / "mine.toml").write_text(RECIPE.replace(old, new))
     output = tables / "checkpoints" / "refused"
     assert_fails(code, message, "fit", tmp_path / "mine.toml", "--work-dir", tables, "-o", output, "--device", "cpu")
+
+
+def test_vectors_of_another_method_fail(tables: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+    message = "the recipe needs those of surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
+    command = ["fit", tables.parent / "mine.toml", "--work-dir", tables, "-o", tmp_path / "refused"]
+    assert_fails(2, message, *command, "--vectors", tables / "vectors", "--device", "cpu")
 
 
 def force_tag(checkpoints: Path, tag: str) -> None:

@@ -110,6 +110,11 @@ def test_library_versions_change_the_key(toy: Path, monkeypatch: pytest.MonkeyPa
     assert installed("9.9", "submission.within") == installed("9.8", "submission.within")
 
 
+def test_unknown_module_raises(toy: Path) -> None:
+    with pytest.raises(ValueError, match=r"submission\.nowhere: not a module of this project"):
+        code_fingerprint("submission.nowhere")
+
+
 SOURCE = """import argparse
 import logging
 from typing import TYPE_CHECKING
