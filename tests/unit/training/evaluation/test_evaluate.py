@@ -24,7 +24,7 @@ QRELS = "1 0 a 2\n1 0 b 0\n1 0 c 1\n1 0 d -2\n1 0 e 1\n2 0 f 1\n3 0 g 0\n4 0 h 2
 # Topic 1 ranks spam, unjudged, grade 1, unjudged, grade 2; topic 2 retrieves nothing relevant; topic 4 is not in the run.
 RUN = "1 Q0 d 1 9 t\n1 Q0 x 2 8 t\n1 Q0 c 3 7 t\n1 Q0 y 4 6 t\n1 Q0 a 5 5 t\n2 Q0 z 1 1 t\n3 Q0 g 1 1 t\n"
 MEASURES = {**{f"nDCG@{depth}": nDCG @ depth for depth in (5, 10, 25)}, "MAP": AP, "MRR": RR, "P@5": P @ 5, "Rprec": Rprec}
-VERSION_1, VERSION_2020 = "197beaca-2019-04-18T11:28:59Z-00001-000", "S1b03f390-A22aff8a0"
+VERSION_2020 = "S1b03f390-A22aff8a0"
 
 
 def read_files(directory: Path, qrels: str, run: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -132,32 +132,9 @@ def test_official_qrels_are_read() -> None:
     assert [len(read_qrels(file)) for file in files] == [2964, 2298, 2298]
 
 
-@pytest.mark.parametrize(
-    ("qrels", "message"),
-    [
-        ("1 0 a b 1\n", "line 1: 5 fields.*docno 'a b' contains spaces"),
-        ("1 0 a\u00a0b 1\n", "line 1: invalid docno"),
-        ("1 0 a 1\n1 0 a 0\n", "line 2: duplicate judgment of document a for topic 1 \\(first in line 1\\)"),
-        ("1 0 a 0\n", "no relevant document"),
-    ],
-)
-def test_malformed_qrels_raise(tmp_path: Path, qrels: str, message: str) -> None:
-    (tmp_path / "qrels").write_text(qrels)
-    with pytest.raises(InputError, match=message):
-        read_qrels(tmp_path / "qrels")
-
-
-@pytest.mark.parametrize(
-    ("docno", "judged", "message"),
-    [
-        (VERSION_2020, VERSION_1, r"2020-04-01 \(e.g. S1b.*on args.me version 1 \(e.g. 197"),
-        (VERSION_1, VERSION_2020, r"version 1 \(e.g. 197.*on args.me 2020-04-01 \(e.g. S1b"),
-        ("custom-1", VERSION_2020, r"on an unknown collection \(e.g. custom-1"),
-    ],
-)
-def test_runs_on_another_collection_raise(docno: str, judged: str, message: str, tmp_path: Path) -> None:
-    run, qrels = read_files(tmp_path, f"1 0 {judged} 1\n1 0 b 0\n", f"1 Q0 {docno} 1 3 t\n")
-    with pytest.raises(InputError, match=message):
+def test_runs_on_another_collection_raise(tmp_path: Path) -> None:
+    run, qrels = read_files(tmp_path, f"1 0 {VERSION_2020} 1\n1 0 b 0\n", "1 Q0 custom-1 1 3 t\n")
+    with pytest.raises(InputError, match=r"on an unknown collection \(e.g. custom-1.*on args.me 2020-04-01 \(e.g. S1b"):
         evaluate_runs({"run": run}, qrels)
-    run, qrels = read_files(tmp_path, f"1 0 {judged} 1\n1 0 b 0\n", f"1 Q0 {docno} 1 3 t\n1 Q0 b 2 2 t\n")
+    run, qrels = read_files(tmp_path, f"1 0 {VERSION_2020} 1\n1 0 b 0\n", "1 Q0 custom-1 1 3 t\n1 Q0 b 2 2 t\n")
     assert evaluate_runs({"run": run}, qrels)["run"]["MRR all"].tolist() == [0.0]

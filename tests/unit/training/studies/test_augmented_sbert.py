@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("block_network")
 TEACHER = TrainingConfig("cross_entropy", 0.003, max_length=60, swap_pairs=True, bfloat16=False)
 STUDENT = TrainingConfig("cosine", 0.03, max_length=30, bfloat16=False)
 NETWORKS = ["baseline", "untrained", "cross_encoder", "bi_encoder", *STRATEGIES]
+TABULATED = [*NETWORKS, "trained on mrpc", "adapted from mrpc"]
 
 
 @pytest.fixture(scope="session")
@@ -54,15 +55,14 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
     return augment
 
 
-def test_study_tabulates_networks_and_keeps_other_rows(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.slow
+def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("table", "--part", "bws_cross") == 0
-    captured, file = capfd.readouterr(), tmp_path / "table.csv"
+    captured = capfd.readouterr()
     assert "bm25_semantic" in captured.out
     assert [text for text in ("it/s", "Writing", "Loading", "train_runtime", "widget") if text in captured.err] == []
-    rows = pd.read_csv(file).set_index("network")
-    assert rows.index.tolist() == [*NETWORKS, "trained on mrpc", "adapted from mrpc"]
+    rows = pd.read_csv(tmp_path / "table.csv").set_index("network")
+    assert rows.index.tolist() == TABULATED
     assert rows["measure"].unique().tolist() == ["Spearman"]
     assert rows.loc[["random", "adapted from mrpc", "bi_encoder"], "silver_pairs"].tolist() == [25, 25, 0]
     assert rows.loc["bm25", "silver_pairs"] <= rows.loc["bm25_semantic", "silver_pairs"] <= 50
@@ -70,12 +70,27 @@ def test_study_tabulates_networks_and_keeps_other_rows(
     assert rows["test"].nunique() > 5
     assert not list((tmp_path / "table").rglob("seed-*"))  # states are removed
 
-    monkeypatch.setattr(Trial, "evaluate", None)  # all results are cached
+
+def test_study_caches_results_and_keeps_other_rows(
+    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[str] = []
+
+    def evaluate(trial: Trial, network: str, source: Trial | None = None) -> Result:
+        evaluated.append(network)
+        return Result(50.0, float(len(evaluated)), 0, 1.0)
+
+    monkeypatch.setattr(Trial, "evaluate", evaluate)
+    file = tmp_path / "table.csv"
+    assert run("table", "--part", "bws_cross") == 0
+    assert pd.read_csv(file)["network"].tolist() == TABULATED
+    assert len(evaluated) == len(TABULATED)
     header, *lines = file.read_text().splitlines(keepends=True)
     other_lines = [line.replace("bws_cross", "bws_in") for line in lines]
     file.write_text("".join([header, *other_lines, lines[0]]))
     assert run("table", "--part", "bws_cross") == 0
     assert file.read_text() == "".join([header, *lines, *other_lines])
+    assert len(evaluated) == len(TABULATED)  # all results are cached
 
 
 def test_study_rejects_bad_arguments_before_training(
