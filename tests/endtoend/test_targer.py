@@ -147,7 +147,7 @@ def test_invalid_tagging_recipes_fail(name: str, tables: Path, tmp_path: Path, a
 
 
 def test_vectors_of_another_method_fail(tables: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    message = "the recipe needs those of surface tokens (word2vec); run `prepare vectors --surface-tokens word2vec`"
+    message = "contains vectors of normalised words, but the recipe needs surface tokens (word2vec)"
     command = ["fit", tables.parent / "mine.toml", "--work-dir", tables, "-o", tmp_path / "refused"]
     assert_fails(2, message, *command, "--vectors", tables / "vectors", "--device", "cpu")
 
