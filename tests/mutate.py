@@ -31,7 +31,7 @@ PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", 
 TIMEOUT = 1200  # seconds per run of pytest; a mutation that exceeds it counts as caught
 MIN_CAUGHT = 0.95  # fraction of the mutations
 PASSED = {0, 5}  # exit codes of pytest: all tests passed, no tests collected
-FAILURE = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)  # in pytest's summary
+FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)  # in pytest's summary
 
 
 @dataclass(frozen=True)
