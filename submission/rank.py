@@ -62,8 +62,10 @@ def rank(options: RankOptions) -> None:
     use_ray = options.engine == "ray"
     if options.ray_address and not use_ray:
         raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
-    if options.shared_cache and not (use_ray and options.cache_dir):
-        raise UsageError("--shared-cache requires --engine ray and --cache-dir; add them, or omit --shared-cache")
+    if options.shared_cache and not use_ray:
+        raise UsageError("--shared-cache requires --engine ray; add it, or omit --shared-cache")
+    if options.shared_cache and not options.cache_dir:
+        raise UsageError("--shared-cache requires --cache-dir; add it, or omit --shared-cache")
     address = f"://{options.ray_address}" if options.ray_address else ""
     with open_engine(f"ray{address}" if use_ray else None, options.shared_cache) as engine:
         _rank_all(options, engine)
@@ -106,7 +108,8 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     if failures and len(failures) == len(systems):
         raise next(iter(failures.values()))
     if failures:
-        raise SystemsFailedError(f"systems failed: {', '.join(failures)}; the other runs are in {options.output_dir}")
+        cause = f"systems failed: {', '.join(failures)} (see the errors above)"
+        raise SystemsFailedError(f"{cause}; the other runs are in {options.output_dir}")
     log.info("%d runs in %s", len(systems), options.output_dir)
 
 

@@ -51,7 +51,7 @@ class Experiment(ABC, Generic[Cell, Result]):
 
 
 def run_experiment(
-    experiment: Experiment[Cell, Result], cells: Sequence[Cell], cache_dir: Path, processes: int | None = None
+    experiment: Experiment[Cell, Result], cells: Sequence[Cell], cache_dir: Path, process_count: int | None = None
 ) -> dict[Cell, Result]:
     """Return the results of all cells; compute those that are not cached, most expensive groups first.
 
@@ -81,10 +81,11 @@ def run_experiment(
             groups.setdefault(experiment.group(cell), []).append(cell)
     costs = {cell: experiment.cost(cell) for group in groups.values() for cell in group}
     batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
-    if processes is None or processes == 1:
+    if process_count is None or process_count == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
     compute = partial(_compute_batch, experiment, cache.directory)
-    completed = map_parallel(compute, batches, processes) if processes else ((batch, compute(batch)) for batch in batches)
+    local = zip(batches, map(compute, batches), strict=True)
+    completed = map_parallel(compute, batches, process_count) if process_count else local
     weighted_results = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completed)
     if batches:
         for batch_results in track_weighted(weighted_results, sum(costs.values()), experiment.name, experiment.unit):

@@ -17,14 +17,16 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_processes: int) -> Iterator[tuple[Task, Result]]:
-    """Yield (task, result) in order of completion; tasks start in order. Results do not depend on `n_processes`.
+def map_parallel(
+    function: Callable[[Task], Result], tasks: Sequence[Task], process_count: int
+) -> Iterator[tuple[Task, Result]]:
+    """Yield (task, result) in order of completion; tasks start in order. Results do not depend on `process_count`.
 
-    Each process has one thread. If `n_processes` is 1, tasks run in the calling process; otherwise the function (which must be
-    module-level), tasks and results are pickled. Errors of the function propagate after the running tasks have finished;
+    Each process has one thread. If `process_count` is 1, tasks run in the calling process; otherwise the function (which must
+    be module-level), tasks and results are pickled. Errors of the function propagate after the running tasks have finished;
     pending tasks are cancelled.
     """
-    if n_processes == 1:
+    if process_count == 1:
         n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
@@ -33,7 +35,7 @@ def map_parallel(function: Callable[[Task], Result], tasks: Sequence[Task], n_pr
         finally:
             torch.set_num_threads(n_threads)
         return
-    with ProcessPoolExecutor(n_processes, get_context("spawn"), _initialise_worker) as pool:
+    with ProcessPoolExecutor(process_count, get_context("spawn"), _initialise_worker) as pool:
         futures = {pool.submit(function, task): task for task in tasks}
         try:
             for future in as_completed(futures):

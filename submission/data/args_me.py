@@ -52,7 +52,10 @@ class ArgsMeReader:
 
 
 def find_corpus_files(directory: Path) -> list[Path]:
-    """Return the sorted corpus files of a directory: JSON or JSON Lines, possibly gzipped, named args-me* or after a portal."""
+    """Return the sorted corpus files of a directory; raise InputError if there are none.
+
+    Corpus files are JSON or JSON Lines, possibly gzipped, and named args-me* or after a portal.
+    """
     files = find_files(directory, *(f"{name}{extension}" for name in (*PORTALS, "args-me*") for extension in EXTENSIONS))
     if not files:
         expected = ", ".join(f"{portal}.json" for portal in PORTALS)

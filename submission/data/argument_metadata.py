@@ -24,10 +24,10 @@ STANCES = ("PRO", "CON")
 
 
 class ArgumentMetadata(NamedTuple):
-    """Stance of an argument towards its conclusion, and portal of the argument; "" if unknown."""
+    """Properties of an argument that are displayed but do not affect rankings; "" if unknown."""
 
-    stance: str = ""
-    portal: str = ""
+    stance: str = ""  # towards the conclusion
+    portal: str = ""  # debate portal of origin
 
 
 class _Premise(msgspec.Struct, gc=False):
@@ -76,8 +76,9 @@ def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield docno, the stance that all premises share, and portal; nothing if the optional fields of the file are malformed."""
     try:
         arguments = decode_arguments(_Argument, file)
-    except (InputError, ValueError, RecursionError, MemoryError):
-        log.warning("%s: cannot read stances and portals; its arguments are shown without them", file)
+    except (InputError, ValueError, RecursionError, MemoryError) as error:
+        cause = str(error) or type(error).__name__  # a MemoryError has no message
+        log.warning("%s: cannot read stances and portals (%s); the arguments are shown without them", file, cause)
         return
     stem = file.name.split(".")[0]
     for argument in arguments:

@@ -78,7 +78,10 @@ def _compute_and_write(function: Callable[[Item], bytes], cache_dir: Path, task:
 
 
 def _make_remote_loader(shard: Shard[Item]) -> Callable[[], Item]:
-    """Return a picklable function that loads the input in another process, or returns the input loaded here."""
+    """Return a picklable function that returns a shard's input.
+
+    An input that cannot be loaded remotely is loaded now and pickled with the function.
+    """
     return shard.load_input if shard.can_load_remotely else partial(_identity, shard.load_input())
 
 

@@ -168,7 +168,7 @@ def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderR
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
         raise CheckpointError(
-            f"{directory}: trained with the encoder {pretrained.name} (SHA-256 {pretrained.sha256[:12]}…), but "
-            f"{encoder.folder} has SHA-256 {encoder.sha256[:12]}…; install the pinned version"
+            f"{directory}: trained with another version of the encoder {pretrained.name}: the weights in {encoder.folder} "
+            f"have SHA-256 {encoder.sha256[:12]}…, not {pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
         )
     return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted}

@@ -37,10 +37,10 @@ def choose_device(name: str, engine: Engine = LOCAL_ENGINE) -> torch.device:
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
-    """Return the CPU precision for `float32` (None) or `bfloat16`.
+    """Return the dtype of encoders on a CPU for a value of --precision; None means float32.
 
     Raises:
-        UsageError: If `bfloat16` is requested for a GPU or a CPU without bfloat16 instructions.
+        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16 instructions.
     """
     if name == "float32":
         return None

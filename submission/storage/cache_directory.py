@@ -69,8 +69,8 @@ def remove_stale_directories(directory: Path) -> None:
 def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
-    except OSError:  # e.g. a container with a read-only root
-        log.info("Using %s: this system provides no temporary directory", fallback_dir)
+    except OSError as error:  # e.g. a container with a read-only root
+        log.info("Using %s: this system provides no temporary directory (%s)", fallback_dir, error.strerror)
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True)
     except OSError as error:

@@ -21,9 +21,9 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class TrainingData(msgspec.Struct):
-    """File hashes (by file name), name and licence of the training data."""
+    """Source of a checkpoint's training data."""
 
-    input: dict[str, str] = {}
+    input: dict[str, str] = {}  # SHA-256 by file name
     data: str = "args.me"
     licence: str = "CC BY 4.0"
 
@@ -46,9 +46,8 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     recover_directory(directory)
     if not directory.is_dir():
         available = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
-        raise CheckpointError(
-            f"{directory}: checkpoint not found; available: {available}. Train it with `python -m training fit` (README)"
-        )
+        fix = "restore it from the release, or train it as described in README.md"
+        raise CheckpointError(f"{directory}: checkpoint not found; available: {available}; {fix}")
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):

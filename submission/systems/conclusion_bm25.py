@@ -24,13 +24,13 @@ class ConclusionStage(Stage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the premises of the top conclusions, in the order of their conclusions, then by docno."""
-        index = self._load_index(execution)
+        index = self._get_index(execution)
         with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's statistics."""
-        index = self._load_index(execution)
+        index = self._get_index(execution)
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         queries = execution.topics.set_index("qid")["query"]
         rows = zip(pairs["qid"], pairs["docno"], strict=True)
@@ -43,14 +43,14 @@ class ConclusionStage(Stage):
             file = execution.input.ranking_file
             raise UsageError(f"scores supplied in {file} cannot be explained; choose another system")
         [query], [conclusion] = execution.topics["query"], execution.documents.read_texts({docno})["conclusion"]
-        contributions = self._load_index(execution).compute_term_contributions(query, conclusion)
+        contributions = self._get_index(execution).compute_term_contributions(query, conclusion)
         rows = [ExplanationRow(value, term) for term, value in contributions]
         return ScoreExplanation(sum(row.value for row in rows), "BM25 score of the conclusion, summed over query terms", rows)
 
     def describe_input(self, file: Path) -> str:
         return f"the ranking in {file.name}, unchanged"
 
-    def _load_index(self, execution: Execution) -> ConclusionIndex:
+    def _get_index(self, execution: Execution) -> ConclusionIndex:
         def load_or_build() -> ConclusionIndex:
             code = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
             with execution.stopwatch.stage("conclusion index"):

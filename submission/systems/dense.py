@@ -40,13 +40,13 @@ class DenseStage(NetworkStage):
         contributions = [*explanation.contributions, rounding]
         return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)
 
-    def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, keys: np.ndarray, index: DenseIndex) -> np.ndarray:
-        """Compute the cosine similarity of each pair's topic and text; `keys` identify the texts in the index."""
+    def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
+        """Compute the cosine similarity of each pair's topic and text; `names` are those of the texts."""
         topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
         topic_vectors = dict(zip(topics["qid"], self._encode_topics(execution, topics), strict=True))
         scores = np.zeros(len(pairs))
         for qid, rows in pairs.groupby("qid").indices.items():
-            scores[rows] = index.score(topic_vectors[qid], keys[rows].tolist())
+            scores[rows] = index.score(topic_vectors[qid], names[rows].tolist())
         return scores
 
     def _encode_topics(self, execution: Execution, topics: pd.DataFrame) -> np.ndarray:
@@ -76,7 +76,7 @@ class DenseConclusionStage(DenseStage):
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank the premises of the nearest conclusions by the conclusions' cosine similarity."""
+        """Rank the premises of the conclusions nearest to each topic by the cosine similarity of conclusion and topic."""
         topics = execution.topics
         key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
         cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", *key_parts)
@@ -92,7 +92,7 @@ class DenseConclusionStage(DenseStage):
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute topic-conclusion cosine similarities, including those of documents too short to be indexed."""
+        """Compute the cosine similarities (N,) of topics and conclusions, including those of documents that are not indexed."""
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         conclusions = make_conclusion_texts(sorted(set(texts)))
         index = self._index_texts(execution, conclusions, execution.open_pair_cache, "conclusion-vectors")
@@ -129,7 +129,7 @@ class DensePremiseStage(DenseStage):
         return rankings_from_rows([row for qid, (docnos, scores) in hits for row in ranking_rows(qid, docnos, scores)])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Compute cosine similarities with the document vectors in the precision of the index."""
+        """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the precision of the index."""
         premises = make_premise_texts(sorted(set(pairs["docno"])), execution.documents.read_texts)
         index = self._index_texts(execution, premises, execution.open_pair_cache, "vectors")
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)

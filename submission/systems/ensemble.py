@@ -16,6 +16,8 @@ from submission.systems.fusion import FusionStage, attribute_errors
 class EnsembleStage(FusionStage):
     """Linear regression over the scores of the members' top documents (Entezari 2020, section 3.6)."""
 
+    fuse_options = "--work-dir WORK_DIR"
+
     def load_checkpoint(self, checkpoints: CheckpointStore) -> RegressionEnsemble:
         return self.load_model(checkpoints, RegressionEnsemble)
 

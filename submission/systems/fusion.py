@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from submission.errors import CheckpointError, InputError, OutputError
 from submission.systems.execution import CheckpointStore, Stage
@@ -26,6 +26,7 @@ ModelT = TypeVar("ModelT", bound=FusionModel)
 class FusionStage(Stage):
     """A stage that combines the scores of its members, which have the same names as in the fitted model."""
 
+    fuse_options: ClassVar[str]  # required options of `python -m training fuse`
     members: tuple[tuple[str, Stage], ...]
     checkpoint: str
 
@@ -37,7 +38,9 @@ class FusionStage(Stage):
         model = checkpoints.load_config(self.checkpoint, model_type)
         mismatch = describe_mismatch(model.member_checkpoints, self.get_member_checkpoints(checkpoints))
         if mismatch:
-            raise CheckpointError(f"{checkpoints.directory / self.checkpoint}: {mismatch}; run `python -m training fuse`")
+            directory = checkpoints.directory / self.checkpoint
+            command = f"python -m training fuse {self.checkpoint} {self.fuse_options} -o {directory}"
+            raise CheckpointError(f"{directory}: {mismatch}; run `{command}`")
         return model
 
     def get_member_checkpoints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:

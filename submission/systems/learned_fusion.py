@@ -18,6 +18,8 @@ PAIR_COLUMNS = ["qid", "docno"]
 class LearnedFusionStage(FusionStage):
     """A weighted sum of features standardised over the topic's pool (the members' top documents or the supplied ranking)."""
 
+    fuse_options = "-i INPUT --qrels QRELS --work-dir WORK_DIR"
+
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LinearFusion:
         return self.load_model(checkpoints, LinearFusion)
 

@@ -46,14 +46,15 @@ class LexicalStage(Stage):
         if parameters.enrichment != expected:
             raise CheckpointError(
                 f"{checkpoints.directory / self.checkpoint}: tuned for {_describe_terms(parameters.enrichment)}; expected "
-                f"{_describe_terms(expected)}; run `python -m training tune {self.checkpoint}`"
+                f"{_describe_terms(expected)}; run `python -m training tune {self.checkpoint} -i INPUT --qrels QRELS -o "
+                f"{checkpoints.directory / self.checkpoint}`"
             )
         return parameters
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Return the top documents among those that contain a query or expansion term."""
         parameters, topics = self.load_checkpoint(execution.checkpoints), execution.topics
-        index, collection, rows = self.load_index(execution), execution.documents.searchable_docnos, []
+        index, collection, rows = self.get_index(execution), execution.documents.searchable_docnos, []
         results = search_all(
             index, topics["query"].tolist(), parameters.model, parameters.expansion, MAX_DEPTH, self.checkpoint
         )
@@ -76,7 +77,7 @@ class LexicalStage(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by term; with an enrichment, include its annotations."""
         [text] = execution.topics["query"]
-        query, query_terms = self.build_query(execution, text), set(self.load_index(execution).analyse_query(text))
+        query, query_terms = self.build_query(execution, text), set(self.get_index(execution).analyse_query(text))
         contributions, tf, statistics = self._compute_contributions(execution, query, [docno])
         rows = []
         for index, (term, weight) in enumerate(query.items()):
@@ -98,15 +99,15 @@ class LexicalStage(Stage):
     def build_query(self, execution: Execution, text: str) -> Query:
         """Build the weighted query of a topic title."""
         parameters = self.load_checkpoint(execution.checkpoints)
-        return parse_query(self.load_index(execution), text, parameters.model, parameters.expansion)
+        return parse_query(self.get_index(execution), text, parameters.model, parameters.expansion)
 
-    def load_index(self, execution: Execution) -> TermIndex:
-        """Return the collection's term index."""
+    def get_index(self, execution: Execution) -> TermIndex:
+        """Return the term index of the collection, which is loaded or built on first use."""
         return load_or_build_index(execution, self.load_checkpoint(execution.checkpoints).index, self.enrichment)
 
     def count_terms(self, execution: Execution, docnos: list[str]) -> list[Counter[str]]:
         """Return the term frequencies of documents, including those too short to be indexed."""
-        index = self.load_index(execution)
+        index = self.get_index(execution)
         collection = execution.documents.collection_docnos
         counts: dict[str, Counter[str]] = {}
         for docno in docnos:
@@ -128,7 +129,7 @@ class LexicalStage(Stage):
         self, execution: Execution, query: Query, docnos: list[str]
     ) -> tuple[np.ndarray, np.ndarray, CollectionStatistics]:
         """Compute the contributions and frequencies (terms, documents) of a query's terms, and their collection statistics."""
-        parameters, index = self.load_checkpoint(execution.checkpoints), self.load_index(execution)
+        parameters, index = self.load_checkpoint(execution.checkpoints), self.get_index(execution)
         counts = self.count_terms(execution, docnos)
         tf = np.array([[count[term] for count in counts] for term in query], dtype=np.int64).reshape(len(query), len(docnos))
         statistics, dl = index.get_statistics(list(query)), np.array([count.total() for count in counts])

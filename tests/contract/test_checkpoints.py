@@ -205,7 +205,7 @@ def test_invalid_checkpoints_are_refused(name: str, checkpoints_copy: Path) -> N
 FAULTY_MEMBERS: dict[str, tuple[Change, str]] = {
     "missing": (shutil.rmtree, "member dirichlet failed: "),
     "damaged": (replace_file("config.json", "{}"), "member dirichlet failed: "),
-    "refitted": (set_config("model", "mu", 1234.5), "other checkpoints of dirichlet; run `python -m training fuse`"),
+    "refitted": (set_config("model", "mu", 1234.5), "other checkpoints of dirichlet; run `python -m training fuse fusion -i "),
 }
 
 
@@ -230,7 +230,7 @@ def test_damaged_network_fails_only_systems_that_use_it(
     (checkpoints_copy / "drmm" / "probe.json").write_text("[]")
     paths, output = ["-i", corpus_with_topics, "--checkpoints", checkpoints_copy], tmp_path / "out"
     code, text = call("rank", *paths, "-o", output)
-    assert (code, "systems failed: drmm, ensemble; the other runs are in" in text) == (6, True)
+    assert (code, "systems failed: drmm, ensemble (see the errors above); the other runs are in" in text) == (6, True)
     assert {file for file in read_files(output) if file.startswith("aragorn-")} == {
         f"aragorn-{name}.txt" for name in SYSTEMS if name not in ("drmm", "ensemble")
     }

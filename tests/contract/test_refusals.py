@@ -159,7 +159,8 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the mess
         f"empty {flag}": (("rank", flag, ""), PATH)
         for flag in ("-i", "-o", "--cache-dir", "--input-run", "--checkpoints")
     },
-    "shared cache without Ray": (("rank", "--shared-cache", "--cache-dir", "w"), "add them, or omit --shared-cache"),
+    "shared cache without Ray": (("rank", "--shared-cache", "--cache-dir", "w"), "cache requires --engine ray; add it"),
+    "shared cache without directory": (("rank", "--shared-cache", "--engine", "ray"), "cache requires --cache-dir; add it"),
     "Ray address without Ray": (("rank", "--ray-address", "host:1"), "--ray-address requires --engine ray"),
     **{
         f"team {team[:9]!r}": (("rank", "--team", team), TEAM)

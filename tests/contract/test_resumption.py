@@ -122,7 +122,7 @@ def test_damaged_artifacts_are_rebuilt(third: int, complete: Ranking, copy: Rank
     shutil.rmtree(copy.output)
     assert copy.rank() == read_files(complete.output)
     assert copy.read_cache() == complete.read_cache()
-    assert caplog.text.count("checksum mismatch, rebuilding") > 10
+    assert caplog.text.count("checksum mismatch; rebuilding the file") > 10
 
 
 def test_damaged_rankings_and_runs_are_rebuilt(complete: Ranking, copy: Ranking) -> None:

@@ -150,7 +150,7 @@ def test_arguments_without_weights_are_never_retrieved(
     execution = execute()
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
-    rankings, index = execution.get_ranking(stage), stage.load_index(execution)
+    rankings, index = execution.get_ranking(stage), stage.get_index(execution)
     position = execution.documents.searchable_docnos.index("empty")
     assert (len(index.lengths), index.lengths[position], index.get_document_terms(position)[0]) == (576, 0, [])
     assert "empty" not in set(rankings["docno"])

@@ -171,10 +171,10 @@ def test_index_contains_only_kept_components(corpus_with_topics: Path, checkpoin
     content = json.loads(file.read_text())
     content["arguments"][0]["premises"][0]["text"] += " Don't: the zoo's “wall-to-wall” U.S. cages cost 1,000 a\u00a0year!"
     file.write_text(json.dumps(content))
-    filtered = STAGE.load_index(execute())
+    filtered = STAGE.get_index(execute())
     force_tag(checkpoints_copy, "I-P")  # all words are kept
     execution = execute()
-    plain, reduced = LexicalStage("dirichlet").load_index(execution), STAGE.load_index(execution)
+    plain, reduced = LexicalStage("dirichlet").get_index(execution), STAGE.get_index(execution)
     assert {"dont", "don", "zoos", "wall", "1", "000"} & set(plain.terms) == {"zoos", "wall", "1", "000"}
     assert reduced.terms == plain.terms
     assert reduced.lengths.tolist() == plain.lengths.tolist()
@@ -182,7 +182,7 @@ def test_index_contains_only_kept_components(corpus_with_topics: Path, checkpoin
         for actual, expected in zip(reduced.by_document.get_row(row), plain.by_document.get_row(row), strict=True):
             assert actual.tolist() == expected.tolist()
     assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(LexicalStage("dirichlet"))["docno"].tolist()
-    assert 0 < filtered.tokens < plain.tokens
+    assert 0 < filtered.token_count < plain.token_count
     assert len(filtered.lengths) == len(plain.lengths) == 575
 
 

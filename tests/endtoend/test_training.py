@@ -116,7 +116,7 @@ def test_hard_negatives_share_words_with_the_conclusion(
     assert (default.negatives != hard.negatives).mean() > 0.9
     assert torch.equal(default.premises.ids, hard.premises.ids)
     assert main(["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir), "--seed", "1", "--overwrite"]) == 0
-    assert_fails(3, "missing or built from other tables", *train)
+    assert_fails(3, "unrelated.parquet: built from other tables", *train)
 
 
 def test_word_vectors_are_reproducible(work_dir: Path, tmp_path: Path) -> None:

@@ -59,8 +59,9 @@ def _fit_all(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from training.cli.fit_all import fit_all, load_recipes_in_order
 
-    if args.recipe or args.output or "WORLD_SIZE" in os.environ:
-        raise UsageError("fit --all cannot be combined with RECIPE, --output or torchrun; omit them")
+    for name, is_present in (("RECIPE", args.recipe), ("--output", args.output), ("torchrun", "WORLD_SIZE" in os.environ)):
+        if is_present:
+            raise UsageError(f"fit --all cannot be combined with {name}; omit one of the two")
     n_gpus = torch.cuda.device_count() if choose_device(args.device).type == "cuda" else 0
     fit_args = ["--device", args.device, *(["--vectors", str(args.vectors)] if args.vectors else [])]
     if args.restart:

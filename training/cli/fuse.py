@@ -41,10 +41,10 @@ def _fuse(args: argparse.Namespace) -> None:
     system = SYSTEMS.get(args.fusion)
     if system and isinstance(system.stage, EnsembleStage):
         _fuse_ensemble(system, args)
-    elif args.qrels and args.input_dir:
-        _fuse_learned(args)
+    elif missing := [flag for flag, value in (("-i", args.input_dir), ("--qrels", args.qrels)) if not value]:
+        raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing)}")
     else:
-        raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add -i and --qrels")
+        _fuse_learned(args)
 
 
 def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:

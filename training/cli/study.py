@@ -166,13 +166,13 @@ def _argument_quality(args: argparse.Namespace) -> None:
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, rows_to_keep
     from training.parallel import default_process_count
-    from training.studies.argument_quality.study import ROW_SETTINGS, row_settings, run_study
+    from training.studies.argument_quality.study import ROW_SETTINGS, list_replaced_rows, run_study
     from training.studies.argument_quality.table import format_means
     from training.tasks import load_recipe
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
     output = options.result_file(args, "argument_quality.csv")
-    previous_rows = rows_to_keep(output, "setting", row_settings(parts))  # read first, to fail before hours of training
+    previous_rows = rows_to_keep(output, "setting", list_replaced_rows(parts))  # read first, to fail before hours of training
     device = choose_device(args.device)
     processes = args.processes or default_process_count(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:

@@ -30,9 +30,10 @@ def _tune(args: argparse.Namespace) -> None:
 
     system = SYSTEMS.get(args.grid)
     if system and isinstance(system.stage, QualityRerankingStage):
-        if len(args.qrels) > 1 or args.work_dir is None:
-            cause = f"tune {system.name}: expected exactly one --qrels, and --work-dir prepared by `prepare quality`"
-            raise UsageError(cause)
+        if len(args.qrels) > 1:
+            raise UsageError(f"tune {system.name}: expected exactly one --qrels; remove the others")
+        if args.work_dir is None:
+            raise UsageError(f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`")
         output = options.output_path(args, "checkpoints", system.stage.checkpoint or system.name)
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_quality(system, args.qrels[0][1], execution, output)

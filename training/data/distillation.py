@@ -115,7 +115,7 @@ def table_path(work_dir: Path) -> Path:
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
     """Load the teacher's scores, in the columns of the quality tables (with titles as topics), and their manifest."""
     file = table_path(work_dir)
-    with table_errors(file, "distillation", f"-i INPUT --work-dir {work_dir}"):
+    with table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 

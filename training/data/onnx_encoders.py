@@ -73,11 +73,11 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
         return output
     package_folder = find_package_folder(encoder)
     for file, expected in encoder.sha256.items():
-        if not (package_folder / file).is_file() or sha256_file(package_folder / file) != expected:
-            raise InputError(
-                f"{package_folder / file}: missing, or its SHA-256 differs from that of {encoder.model_id} "
-                f"(expected {expected[:12]}…); install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
-            )
+        path = package_folder / file
+        if not path.is_file() or sha256_file(path) != expected:
+            cause = f"SHA-256 is not {expected[:12]}…, that of {encoder.model_id}" if path.is_file() else "missing"
+            fix = f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
+            raise InputError(f"{path}: {cause}; {fix}")
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
         CONFIG_FILE: encode_json({"architectures": [encoder.architecture], **BERT_CONFIG, "id2label": {"0": "LABEL_0"}}),

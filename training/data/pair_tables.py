@@ -42,13 +42,15 @@ def load_training_pairs(
     premises: list[list[int]] = []
     negatives: list[str] = []
     rows: dict[str, int] = {}
-    for row in iter_rows(work_dir / f"train.{input_unit}.parquet", ["docno", "conclusion", "premise", "unrelated_docnos"]):
+    columns = ["docno", "conclusion", "premise", "unrelated_docnos"]
+    for row in iter_rows(work_dir / f"train.{input_unit}.parquet", columns, work_dir):
         rows[row["docno"]] = len(queries)
         queries.append(tokeniser.encode_query(row["conclusion"]))
         premises.append(encode_premise(tokeniser, input_unit, row["premise"]))
         negatives.append(row["unrelated_docnos"][0])
     if hard_negatives:
-        hard_negative_rows = iter_rows(hard_negatives_file(work_dir, hard_negatives), None)
+        kind = f"pairs --hard-negatives {hard_negatives}"
+        hard_negative_rows = iter_rows(hard_negatives_file(work_dir, hard_negatives), None, work_dir, kind)
         hard_negative_by_docno = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
         negatives = [hard_negative_by_docno[docno] for docno in rows]
     negative_rows = np.array([rows[docno] for docno in negatives])
@@ -57,7 +59,7 @@ def load_training_pairs(
 
 def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
     """Load the validation queries with their candidates."""
-    table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None))
+    table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None, work_dir))
     rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
     for row_index, row in enumerate(table):
@@ -67,7 +69,7 @@ def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: To
         for positives in groups.values()
     ]
     conclusions = [table[positives[0]]["conclusion"] for positives in groups.values()]
-    premises = [row["premise"] for row in iter_rows(work_dir / "validation.words.parquet", ["premise"])]
+    premises = [row["premise"] for row in iter_rows(work_dir / "validation.words.parquet", ["premise"], work_dir)]
     docno_order = np.argsort(np.array([row["docno"] for row in table], dtype=object), kind="stable")
     return ValidationQueries(
         queries=PaddedTexts.from_ids([tokeniser.encode_query(conclusion) for conclusion in conclusions]),

@@ -23,7 +23,7 @@ COLUMNS = ["data", "debate", "topic", "docno", "premise", "score"]  # topic incl
 
 
 class DatasetCredit(NamedTuple):
-    """Name, publisher and licence of a data set."""
+    """Source of a data set, to be credited in cards."""
 
     name: str
     publisher: str
@@ -43,7 +43,7 @@ def find_datasets(directory: Path) -> list[str]:
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
-        raise InputError(f"{directory}: no data set; expected at least one of the folders {', '.join(missing)}")
+        raise InputError(f"{directory}: no data set; download one into a folder with one of the names {', '.join(missing)}")
     if missing:
         log.info("%s: not found: %s", directory, ", ".join(missing))
     return datasets
@@ -84,7 +84,7 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
     The arguments of a topic form one list to rank; a debate has one topic per side.
     """
     file = table_path(work_dir, name)
-    with table_errors(file, "quality", f"-i DIR --work-dir {work_dir}"):
+    with table_errors(file, work_dir, "quality"):
         return pd.read_parquet(file, columns=columns)
 
 
@@ -99,4 +99,4 @@ def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:
-        raise not_found_error(file, f"quality -i DIR --work-dir {work_dir}") from None
+        raise not_found_error(file, work_dir, "quality") from None

@@ -31,9 +31,9 @@ class Split:
     train: list[TaggedDocument]
     test: list[TaggedDocument]
 
-    def __add__(self, split: Split) -> Split:
+    def __add__(self, other: Split) -> Split:
         """Concatenate two splits."""
-        return Split(self.train + split.train, self.test + split.test)
+        return Split(self.train + other.train, self.test + other.test)
 
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
@@ -61,7 +61,7 @@ def _write_table(directory: Path, name: str, source: ComponentDataset, file: Pat
 def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
     """Load the documents of a data set."""
     file = table_path(work_dir, name)
-    with table_errors(file, "tags", f"-i DIR --work-dir {work_dir}"):
+    with table_errors(file, work_dir, "tags"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 

@@ -27,7 +27,7 @@ from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import remove_urls
 from submission.text.passages import split_passages
 from training.data.debates import read_topics
-from training.data.work_directory import iter_rows
+from training.data.work_directory import iter_rows, not_found_error
 from training.evaluation.qrels import read_qrels
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def prepare_passages(
     store = ArtifactStore(passages_dir(work_dir), cache_key, overwrite)
     store.build_files([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
-    return _count_passages(store.directory / PASSAGES, document_sets)
+    return _count_passages(work_dir, document_sets)
 
 
 def _write_passages(files: Sequence[Path], judged_docnos: set[str], pooled_docnos: set[str], file: Path) -> None:
@@ -134,12 +134,13 @@ def _split_argument(argument: Any, topics: dict[str, str], stems: TermAnalyser) 
         }
 
 
-def _count_passages(file: Path, document_sets: Sequence[str]) -> pd.DataFrame:
+def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count the passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
     empty: Counter[tuple[str, str]] = Counter()
     variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
-    for row in iter_rows(file, ["topic", "conclusion", "judged", "found"], "passages"):
+    columns = ["topic", "conclusion", "judged", "found"]
+    for row in iter_rows(passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
         empty.update(variant for variant in variants if variant[0] in row_sets and not get_relevant_words(row, variant[1]))
@@ -164,9 +165,7 @@ def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
     """Read the manifest of the passages; raise InputError if the passages, or the required qrels or runs, are missing."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
-        raise InputError(
-            f"{passages_dir(work_dir)}: no passages; run `python -m training prepare passages -i INPUT --work-dir {work_dir}`"
-        )
+        raise not_found_error(passages_dir(work_dir) / PASSAGES, work_dir, "passages")
     required = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},
@@ -175,13 +174,14 @@ def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
     for name, flag in required.items():
         if not manifest.inputs[name]:
             reason = f'the passages were prepared without {name}, which documents = "{documents}" needs'
-            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `prepare passages` again with {flag} FILE")
+            command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flag} FILE"
+            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `{command}`")
     return manifest
 
 
 def iter_passages(work_dir: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a document set's passages, with the relevant words of each as `words`."""
-    for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, "passages"):
+    for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
         if is_in_document_set(row, documents):
             yield row | {"words": get_relevant_words(row, reference)}
 

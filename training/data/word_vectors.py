@@ -24,7 +24,7 @@ from submission.text.normalisation import tokenise_query
 from submission.text.surface_tokens import find_token_spans, normalise_token
 from submission.text.vocabulary import Vocabulary
 from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import read_prepared_manifest
+from training.data.work_directory import not_found_error, read_prepared_manifest
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
@@ -80,9 +80,7 @@ def prepare_vectors(
     """
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
-        raise InputError(
-            f"{work_dir}: no prepared tables; run `python -m training prepare pairs -i INPUT --work-dir {work_dir}`"
-        )
+        raise not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
     vectors_file_hash = hash_input_files([vectors_file])[vectors_file.name] if vectors_file else "none"
     cache_key = {
         "tables": tables.xxh3,
@@ -127,7 +125,7 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def check_vectors(output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
-    """Raise InputError if a directory has no word vectors."""
+    """Raise InputError if a directory has no word vectors; the message names the command with the other arguments."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""

@@ -37,32 +37,32 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
 
 
 def read_prepared_manifest(directory: Path) -> Manifest:
-    """Read the manifest of prepared tables or vectors."""
+    """Read the manifest of prepared tables or vectors; raise InputError if there is none."""
     manifest = read_manifest(directory / MANIFEST)
     if not manifest.files:
         raise _not_prepared_error(directory)
     return manifest
 
 
-def not_found_error(path: Path, kind: str) -> InputError:
-    """Return the error for a missing file that `prepare KIND` writes."""
-    return InputError(f"{path}: not found; run `python -m training prepare {kind}`")
+def not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
+    """Return the error for a missing file that `prepare KIND` writes into a working directory."""
+    return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
 
 
 @contextmanager
-def table_errors(path: Path, kind: str, flags: str = "") -> Iterator[None]:
-    """Convert errors in reading a table written by `prepare KIND FLAGS` to InputError."""
+def table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
+    """Convert errors in reading a table that `prepare KIND` writes into a working directory to InputError."""
     try:
         yield
     except FileNotFoundError:
-        raise not_found_error(path, f"{kind} {flags}".strip()) from None
+        raise not_found_error(path, work_dir, kind) from None
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path}: damaged ({error}); delete it and run `python -m training prepare {kind}` again") from None
+        raise InputError(f"{path}: damaged ({error}); delete it and run {_format_command(work_dir, kind)} again") from None
 
 
-def iter_rows(file: Path, columns: list[str] | None, kind: str = "pairs") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a prepared table as dicts of the given columns; None: all columns."""
-    with table_errors(file, kind):
+def iter_rows(file: Path, columns: list[str] | None, work_dir: Path, kind: str = "pairs") -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table that `prepare KIND` writes into a working directory as dicts of `columns`; None: all."""
+    with table_errors(file, work_dir, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
 
@@ -78,5 +78,8 @@ def json_hash(value: object) -> str:
 
 
 def _not_prepared_error(directory: Path) -> InputError:
-    command = f"`python -m training prepare pairs -i INPUT --work-dir {directory}`"
-    return InputError(f"{directory}: not a working directory; run {command}")
+    return InputError(f"{directory}: not a working directory; run {_format_command(directory, 'pairs')}")
+
+
+def _format_command(work_dir: Path, kind: str) -> str:
+    return f"`python -m training prepare {kind} -i INPUT --work-dir {work_dir}`"

@@ -13,11 +13,11 @@ from training.plotting import new_figure, to_png
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
-def _panels(count: int, columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
+def _panels(count: int, column_count: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
     """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the panels' axes."""
-    rows = -(-count // columns)
-    fig = new_figure(width * columns, height * rows)
-    axes = list(fig.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
+    rows = -(-count // column_count)
+    fig = new_figure(width * column_count, height * rows)
+    axes = list(fig.subplots(rows, column_count, sharey=sharey, squeeze=False).flat)
     for ax in axes[count:]:
         ax.set_visible(False)
     return fig, axes[:count]

@@ -148,8 +148,8 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
     try:
         table = pd.read_csv(file, dtype=str, keep_default_na=False)
         return table[~table[column].isin(names)]
-    except (OSError, ValueError, KeyError):
-        raise InputError(f"{file}: not a table of this study; choose another file") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{file}: not a table of this study ({error!r}); choose another --output") from None
 
 
 def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:

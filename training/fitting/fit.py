@@ -93,7 +93,7 @@ def fit(
         return
     if processes.world_size > 1:
         raise UsageError(f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun")
-    recipe.task.load_weights(recipe, trainee.network, work_dir, device)
+    recipe.task.load_or_train_weights(recipe, trainee.network, work_dir, device)
     run.finish(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
 

@@ -9,15 +9,15 @@ from torch import Tensor, nn
 class FrozenLayerCache(nn.Module):
     """Frozen embeddings and lowest blocks of a BERT, with a cache of their outputs.
 
-    It replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do not
-    depend on batch or order. The cache is in memory and unbounded.
+    The module replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do
+    not depend on batch or order. The cache is in memory and unbounded.
     """
 
-    def __init__(self, bert: Any, blocks: int) -> None:
-        """Wrap the embeddings and lowest `blocks` blocks of an encoder."""
+    def __init__(self, bert: Any, block_count: int) -> None:
+        """Wrap the embeddings and the lowest `block_count` blocks of an encoder."""
         super().__init__()
         # A plain list: the encoders that share the layers must not register them as submodules.
-        self.layers = [bert.embeddings, *bert.encoder.layer[:blocks]]
+        self.layers = [bert.embeddings, *bert.encoder.layer[:block_count]]
         for layer in self.layers:
             layer.eval()
         self._hidden_size: int = bert.config.hidden_size

@@ -91,10 +91,10 @@ def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, 
     stored_method, expected_method = inputs.get("surface_method"), recipe.task.surface_vector_method
     if stored_method != expected_method:
         units = [f"surface tokens ({method})" if method else "normalised words" for method in (stored_method, expected_method)]
-        flag = f" --surface-tokens {expected_method}`" if expected_method else "` without --surface-tokens"
-        raise UsageError(
-            f"{vectors_dir}: contains vectors of {units[0]}, but the recipe needs {units[1]}; run `prepare vectors{flag}"
-        )
+        flag = f" --surface-tokens {expected_method}" if expected_method else ""
+        cause = f"contains vectors of {units[0]}, but the recipe needs {units[1]}"
+        fix = f"run `python -m training prepare vectors --work-dir WORK_DIR{flag}` and omit --vectors"
+        raise UsageError(f"{vectors_dir}: {cause}; {fix}")
     if recipe.max_terms:
         vocabulary, word_table = Vocabulary(vocabulary.terms[: recipe.max_terms]), word_table[: recipe.max_terms]
     return vocabulary, word_table, {"vectors": {**inputs, "sha256": sha256_file(vectors_dir / word_vectors.VECTORS_FILE)}}
@@ -108,10 +108,9 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
     """
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
-        raise UsageError(
-            f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}; set it to "
-            f"{vectors.shape[1]} or run `prepare vectors --dimensions {weight.shape[1]}`"
-        )
+        cause = f"network.dimensions is {weight.shape[1]}, but the word vectors have {vectors.shape[1]}"
+        command = f"python -m training prepare vectors --work-dir WORK_DIR --overwrite --dimensions {weight.shape[1]}"
+        raise UsageError(f"{cause}; set it to {vectors.shape[1]} or run `{command}`")
     weight[-len(vectors) :] = torch.from_numpy(vectors)
     for module in network.modules():
         if isinstance(module, nn.Embedding):

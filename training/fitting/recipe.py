@@ -85,7 +85,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     curve: ClassVar[LearningCurve]
-    is_trained_externally: ClassVar[bool] = False  # `load_weights` provides the weights; `fit` trains nothing
+    is_trained_externally: ClassVar[bool] = False  # `load_or_train_weights` replaces the training loop of `fit`
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
     pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to reject
 
@@ -135,8 +135,8 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """Load the examples from a working directory; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 
-    def load_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
-        """Load the weights of a network that `is_trained_externally`."""
+    def load_or_train_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
+        """Load the weights of a network that `is_trained_externally`, or train it if they are not cached in `work_dir`."""
 
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""

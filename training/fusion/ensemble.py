@@ -60,8 +60,8 @@ def fit_ensemble(
         raise UsageError(f"{system.name} is not an ensemble; choose an ensemble system")
     missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
     if missing:
-        names = ", ".join(missing)
-        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {names}; train with `python -m training fit`")
+        command = f"python -m training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
+        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {', '.join(missing)}; run `{command}` for each")
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     regression, metrics = fit_regression(scores, stage.get_member_checkpoints(checkpoints), non_negative)
     metrics |= {

@@ -114,7 +114,8 @@ def _load_means(means_csv: Path) -> pd.DataFrame:
         means = rows.pivot(index="run", columns="measure", values=["mean", "ci_low", "ci_high", "n_topics"])
         return means.sort_values(("mean", TABLE_MEASURES[0]), ascending=False)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{means_csv}: cannot read means ({error}); run `python -m training evaluate -o`") from None
+        command = f"`python -m training evaluate --qrels QRELS -o {means_csv.parent} RUN…`"
+        raise InputError(f"{means_csv}: cannot read means ({error}); run {command}") from None
 
 
 def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:

@@ -19,7 +19,7 @@ from training.data.work_directory import iter_rows
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
     """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`."""
-    table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None))
+    table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
     truncated_conclusions = {
         text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()
     }

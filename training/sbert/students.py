@@ -185,10 +185,10 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: StudentPairSettings,
     )  # fmt: skip
 
 
-def load_student_weights(
+def load_or_train_student(
     ranker: Module, recipe: Recipe, pairs: StudentPairSettings, student: Variant, work_dir: Path, device: torch.device
 ) -> None:
-    """Load a student's weights into a ranker built from its recipe."""
+    """Load the weights of a student into the ranker of its recipe; train the student if it is not cached in `work_dir`."""
     student_encoder = networks.get_encoder(StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student))
     state = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()}

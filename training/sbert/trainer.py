@@ -48,20 +48,20 @@ class TrainingRun:
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
-    def steps(self) -> int:
+    def step_count(self) -> int:
         """The number of optimiser steps of the full training."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
-    def train_steps(self, seed: int, steps: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
+    def train_steps(self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
         """Run the first steps of the full training, return the network, and move each file of STATE_FILES to its path.
 
         The seed determines the head's weights, data order and dropout. The scratch directory is created and removed.
         """
         model, trainer = self._build(seed, scratch_dir)
-        trainer.add_callback(_StopAfter(steps))
+        trainer.add_callback(_StopAfter(step_count))
         _run_trainer(trainer)
         for name, path in state_files.items():
-            (scratch_dir / f"checkpoint-{steps}" / name).replace(path)
+            (scratch_dir / f"checkpoint-{step_count}" / name).replace(path)
         shutil.rmtree(scratch_dir)
         return model
 
@@ -164,8 +164,8 @@ class _MinimalTrainer(BaseTrainer):
 
 
 class _CrossEncoderTrainer(_MinimalTrainer, CrossEncoderTrainer):
-    """Trainer of cross-encoders (teachers)."""
+    """The library's trainer of cross-encoders (teachers) with the checkpoints of `_MinimalTrainer`."""
 
 
 class _BiEncoderTrainer(_MinimalTrainer, SentenceTransformerTrainer):
-    """Trainer of bi-encoders (students)."""
+    """The library's trainer of bi-encoders (students) with the checkpoints of `_MinimalTrainer`."""

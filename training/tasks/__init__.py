@@ -38,10 +38,10 @@ def load_recipe(name: str) -> Recipe:
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError:
+    except FileNotFoundError:
         raise UsageError(f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: malformed TOML ({error}); correct the recipe") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the recipe") from None
     try:
         spec = find_task_spec(values)
         table = values.pop(spec.table_name(), {})

@@ -13,7 +13,7 @@ from training.tasks.pairs import PairwiseSpec, PairwiseTask
 
 
 class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
-    """Data and loss of the student; [encoder] sets its learning rate and frozen layers."""
+    """Settings of an Augmented SBERT student; [encoder] sets the student's learning rate and frozen layers."""
 
     curve: ClassVar = PairwiseSpec.curve
     is_trained_externally: ClassVar = True
@@ -30,8 +30,8 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
         """Load the pairs, of which only the validation queries are used."""
         return PairwiseTask.load(recipe, trainee, work_dir, device)
 
-    def load_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
-        """Load the student's weights into its network; train the student first if they are not cached."""
+    def load_or_train_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
+        """Load the weights of the student into the network, or train the student if they are not cached in `work_dir`."""
         from training.sbert import students  # slow import
 
-        students.load_student_weights(network, recipe, self, students.Variant(self.loss, self.pairs), work_dir, device)
+        students.load_or_train_student(network, recipe, self, students.Variant(self.loss, self.pairs), work_dir, device)

@@ -20,7 +20,7 @@ HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
 
 
 class DistillationSpec(TextNetworkSpec, frozen=True):
-    """Settings of distillation; batch sizes count lists."""
+    """Settings of listwise distillation; batch sizes are numbers of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences

@@ -184,6 +184,7 @@ def _read_records(work_dir: Path, hard_negatives: str | None) -> tuple[dict[str,
     path = hard_negatives_file(work_dir, hard_negatives)
     manifest = read_manifest(path.parent / MANIFEST)
     if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
+        cause = "built from other tables" if path.name in manifest.files else "missing"
         command = f"`python -m training prepare pairs -i INPUT --work-dir {work_dir} --hard-negatives {hard_negatives}`"
-        raise InputError(f"{path}: missing or built from other tables; run {command}")
+        raise InputError(f"{path}: {cause}; run {command}")
     return manifest.inputs, hashes | {path.name: manifest.files[path.name].xxh3}

@@ -23,7 +23,7 @@ HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 
 
 class QualitySpec(TextNetworkSpec, frozen=True):
-    """Data sets, lists and loss; batch sizes count lists."""
+    """Settings of listwise training on argument quality; batch sizes are numbers of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     supported_networks: ClassVar = ("tfr_bert",)

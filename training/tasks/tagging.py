@@ -34,7 +34,7 @@ from training.fitting.validation import evaluation_mode
 
 
 class TaggingSpec(TaskSpec, frozen=True):
-    """Training data of the tagger, and the initialisation of its layers; batch sizes count passages."""
+    """Settings of training a sequence tagger; batch sizes are numbers of passages."""
 
     curve: ClassVar = LearningCurve(
         "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True

@@ -35,7 +35,7 @@ REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its
 
 
 class TermWeightingSpec(TextNetworkSpec, frozen=True):
-    """Passages to train on, and the reference that labels their words."""
+    """Settings of training on passages whose words are labelled by a reference."""
 
     curve: ClassVar = LearningCurve(
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"

@@ -66,14 +66,13 @@ class TARGER(Enricher[SurfacePassage]):
         """Build the network.
 
         Raises:
-            ValueError: If `window` exceeds the characters of a token, or `longest` is less than 1.
+            ValueError: If `window` is less than 1 or exceeds the characters of a token, or if `longest` is less than 1.
         """
         super().__init__(config)
-        if not 0 < config.window <= CHARACTERS_PER_TOKEN or config.longest < 1:
-            raise ValueError(
-                f"window is {config.window} (expected 1 to {CHARACTERS_PER_TOKEN}), "
-                f"longest is {config.longest} (expected at least 1)"
-            )
+        if not 0 < config.window <= CHARACTERS_PER_TOKEN:
+            raise ValueError(f"window is {config.window} characters; expected 1 to {CHARACTERS_PER_TOKEN}")
+        if config.longest < 1:
+            raise ValueError(f"longest is {config.longest}; expected at least 1 token per passage")
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
         self.letters = _create_embedding(config.letters, config.letter_dimensions)
         character_width = config.letter_dimensions * config.filters
@@ -164,9 +163,9 @@ def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
     return terms
 
 
-def _create_embedding(rows: int, dimensions: int) -> nn.Embedding:
+def _create_embedding(row_count: int, dimensions: int) -> nn.Embedding:
     """Create embeddings as in Ma and Hovy: uniform with variance 1 / dimensions, zero for padding."""
-    table = nn.Embedding(rows, dimensions, padding_idx=PADDING_ID)
+    table = nn.Embedding(row_count, dimensions, padding_idx=PADDING_ID)
     bound = (3 / dimensions) ** 0.5
     with torch.no_grad():
         table.weight[PADDING_ID + 1 :].uniform_(-bound, bound)

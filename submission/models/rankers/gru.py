@@ -19,7 +19,7 @@ from submission.models.ranker import Contribution, NetworkExplanation, SiameseRa
 
 
 class GRU(SiameseRanker):
-    """A linear layer over the mean states of a bidirectional GRU that query and document share."""
+    """A linear layer over the mean hidden states of a bidirectional GRU that query and document share."""
 
     half_precision_prefixes = ("embedding.", "ahead.", "back.")
 
@@ -72,7 +72,7 @@ class GRU(SiameseRanker):
         return features
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as mean states (B, 2H) over known words; zero if no word is known."""
+        """Encode texts as the means (B, 2H) of the hidden states of known words; zero if no word is known."""
         is_known = get_known_mask(ids, mask)  # (B, L)
         vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(-1)  # (B, L, E)
         ahead, back, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)  # (B, L, H)

@@ -58,7 +58,7 @@ def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dic
 
 
 def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
-    assert (len(six_documents.lengths), six_documents.tokens) == (6, 19)
+    assert (len(six_documents.lengths), six_documents.token_count) == (6, 19)
     assert scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
     assert scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
     constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this

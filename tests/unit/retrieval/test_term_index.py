@@ -37,7 +37,7 @@ def test_index_counts_terms(tmp_path: Path) -> None:
     total = sum(counts, Counter())
     assert index.terms == sorted(total)
     assert index.lengths.tolist() == [count.total() for count in counts]
-    assert index.tokens == total.total()
+    assert index.token_count == total.total()
     for row, count in enumerate(counts):
         terms, frequencies = index.get_document_terms(row)
         assert list(zip(terms, frequencies.tolist(), strict=True)) == sorted(count.items())
@@ -50,7 +50,7 @@ def test_index_counts_terms(tmp_path: Path) -> None:
 def test_statistics_of_terms(tmp_path: Path) -> None:
     index = build(tmp_path)
     statistics = index.get_statistics(["zoos", "unheard", "cages"])
-    assert statistics.documents == 400
+    assert statistics.document_count == 400
     assert statistics.df.tolist() == [400, 0, 266]
     assert statistics.cf.tolist() == [799, 0, 399]
     assert [values.tolist() for values in index.get_postings("unheard")] == [[], []]
@@ -60,12 +60,12 @@ def test_fields_that_are_one_text_are_counted_once(tmp_path: Path) -> None:
     index = build(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     same = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
-    assert build(tmp_path / "same", same).tokens == index.tokens
+    assert build(tmp_path / "same", same).token_count == index.token_count
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])
 def test_texts_without_terms_have_an_empty_index(tmp_path: Path, text: str) -> None:
     index = build(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
-    assert (index.terms, index.tokens, index.lengths.tolist()) == ([], 0, [0, 0])
+    assert (index.terms, index.token_count, index.lengths.tolist()) == ([], 0, [0, 0])
     assert index.get_statistics(["zoos"]).df.tolist() == [0]
     assert index.get_document_terms(1)[0] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_damaged_array_is_rebuilt(tmp_path: Path, damage: str, caplog: pytest.Lo
         file.write_bytes(contents[damage])
     assert load_array(tmp_path, 1.0) == ([1.0, 0.0], True)
     assert file.read_bytes() == content
-    assert ("a.npy: checksum mismatch, rebuilding" in caplog.text) == (damage != "missing")
+    assert (re.search(r"a\.npy: .*; rebuilding the file", caplog.text) is not None) == (damage != "missing")
 
 
 @pytest.mark.parametrize(

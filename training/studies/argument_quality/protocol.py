@@ -70,12 +70,12 @@ class Cell(NamedTuple):
         return self.loss if self.uses_topic else f"{self.loss} (argument only)"
 
 
-def list_cells(settings: Sequence[str], recipe: Recipe, seeds: int) -> list[Cell]:
+def list_cells(settings: Sequence[str], recipe: Recipe, seed_count: int) -> list[Cell]:
     """List the cells of settings in training order, seed by seed."""
     assert isinstance(recipe.task, QualitySpec)
     return [
         Cell(name, seed, loss, uses_topic, fold)
-        for seed in range(seeds)
+        for seed in range(seed_count)
         for name in settings
         if not (seed and SETTINGS[name].single_seed)
         for uses_topic in ((True, False) if SETTINGS[name].without_topic else (True,))

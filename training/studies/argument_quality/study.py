@@ -36,8 +36,8 @@ ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # one is selected by leave-one-out cross-validation
 
 
-def row_settings(settings: Sequence[str]) -> list[str]:
-    """Return the settings whose rows a study of `settings` replaces."""
+def list_replaced_rows(settings: Sequence[str]) -> list[str]:
+    """List the values of the column `setting` whose rows a study of these settings replaces in the CSV."""
     return [*settings, table.RERANKING] if RERANKING_SETTING in settings else [*settings]
 
 
@@ -67,7 +67,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
 
 
 def run_study(
-    settings: Sequence[str], seeds: int, recipe: Recipe, work_dir: Path, device: torch.device, processes: int
+    settings: Sequence[str], seed_count: int, recipe: Recipe, work_dir: Path, device: torch.device, process_count: int
 ) -> tuple[pd.DataFrame, bytes]:
     """Train and evaluate all networks of the settings.
 
@@ -95,7 +95,7 @@ def run_study(
     runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
     keys = {name: _cache_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
     experiment = QualityExperiment(runners, keys, recipe.training.epochs)
-    scores = run_experiment(experiment, list_cells(settings, recipe, seeds), work_dir, processes)
+    scores = run_experiment(experiment, list_cells(settings, recipe, seed_count), work_dir, process_count)
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
     embeddings = {name: _embed_arguments(tables[name]["premise"].tolist(), recipe.encoder, device) for name in data_sets}
     rows: table.Rows = []

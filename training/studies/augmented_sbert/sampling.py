@@ -88,7 +88,10 @@ def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.n
 
 
 def _top_k_pairs(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, min_score: float) -> np.ndarray:
-    """Pair each sentence with its top `k` allowed partners that score above `min_score`."""
+    """Pair each sentence with its top `k` partners that score above `min_score`; return the distinct pairs (pairs, 2).
+
+    `scores` yields the scores (sentences,) of all partners of each sentence; a sentence and its gold partners are excluded.
+    """
     samples = []
     for index, (row, excluded) in enumerate(zip(scores, sentences.excluded_partners(), strict=True)):
         row[excluded] = -np.inf

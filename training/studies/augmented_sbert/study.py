@@ -54,7 +54,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
     def __init__(
         self,
         gold: Mapping[str, PairDataset],
-        repetitions: int,
+        repetition_count: int,
         settings: Settings,
         teacher: PretrainedEncoder,
         student: PretrainedEncoder,
@@ -68,7 +68,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         self._trials: dict[tuple[str, int], Trial] = {}
         for task, dataset in gold.items():
             data = [split.to_csv(index=False) for split in (dataset.train, dataset.dev, dataset.test)]
-            for repetition in range(repetitions):
+            for repetition in range(repetition_count):
                 key = repr((astuple(settings), repetition, teacher.sha256, student.sha256, code, device.type, data))
                 store = cache.open_store(f"augmented-{task}-{repetition}", key)
                 self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, store, device)
@@ -106,13 +106,13 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
 def run_study(
     directory: Path,
     tasks: Sequence[str],
-    repetitions: int,
+    repetition_count: int,
     settings: Settings,
     teacher: PretrainedEncoder,
     student: PretrainedEncoder,
     cache: CacheDirectory,
     device: torch.device,
-    processes: int,
+    process_count: int,
 ) -> pd.DataFrame:
     """Train and evaluate all networks of the tasks; domain adaptation trains the source task's networks on demand.
 
@@ -138,19 +138,19 @@ def run_study(
         raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
-    cells = _all_cells(tasks, repetitions)
+    cells = _all_cells(tasks, repetition_count)
     results: dict[Cell, Result] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
         batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
-        experiment = AugmentedSbertExperiment(gold, repetitions, settings, teacher, student, cache, device)
-        results |= run_experiment(experiment, batch, cache.directory, processes)
+        experiment = AugmentedSbertExperiment(gold, repetition_count, settings, teacher, student, cache, device)
+        results |= run_experiment(experiment, batch, cache.directory, process_count)
     return _summarise(gold, {cell: results[cell] for cell in cells})
 
 
-def _all_cells(tasks: Sequence[str], repetitions: int) -> list[Cell]:
+def _all_cells(tasks: Sequence[str], repetition_count: int) -> list[Cell]:
     """List the cells, repetition by repetition."""
     cells = [Cell(task, 0, network) for task in tasks for network in UNSEEDED]
-    for repetition in range(repetitions):
+    for repetition in range(repetition_count):
         cells += [Cell(task, repetition, network) for task in tasks for network in SEEDED]
         for source, target in ADAPTATIONS:
             if target in tasks:

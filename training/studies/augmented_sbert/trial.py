@@ -45,20 +45,22 @@ def train_best_seed(
         metric: Dev metric; larger is better.
         work_dir: Directory that no other run uses.
     """
-    steps = max(1, round(fraction * run.steps))
+    steps = max(1, round(fraction * run.step_count))
     dev_scores = {seed: _train_first_steps(run, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
     best = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
-    log.info("Dev metric after %d of %d steps: %s", steps, run.steps, message)
+    log.info("Dev metric after %d of %d steps: %s", steps, run.step_count, message)
     return run.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
 
 
-def _train_first_steps(run: TrainingRun, seed: int, steps: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
+def _train_first_steps(
+    run: TrainingRun, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path
+) -> float:
     """Train a seed's first steps, cache its state and return its dev metric."""
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
-        model = run.train_steps(seed, steps, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
+        model = run.train_steps(seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
         dev_file.write_text(repr(metric(model)))
 
     ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)

@@ -78,7 +78,7 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
         (GOOD.replace("epochs = 2", "epochs = -1"), "Expected `int` >= 0 - at `$.training.epochs`"),
         (GOOD.replace("= 8", "= 12"), "batch_size (32) must be a multiple of training.micro_batch_size (12)"),
         (GOOD + "learning_rate = -1.0", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
-        ("ranker = ", "malformed TOML"),
+        ("ranker = ", "cannot be read as TOML"),
         (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
         ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
         ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
