@@ -15,9 +15,6 @@ Files = dict[str, Content]
 
 MANY_DIGITS = "7" * 6000
 DEEP = "[" * 20_000  # unclosed JSON arrays
-CONTROLS = {
-    "NUL": "\\u0000", "escape": "\\u001b[31m", "delete": "\\u007f", "C1": "\\u009b2J", "line": "\\u2028", "mark": "\\u202e",
-}  # fmt: skip
 TOPIC = "<topic><number>{}</number><title>{}</title></topic>"
 TWO_TOPICS = TOPIC.format(1, "Are zoos cruel?") + TOPIC.format(2, "golf")
 ARGUMENTS = [make_argument("a1"), make_argument("a2", "Golf is a sport"), make_argument("a3", "Taxes should rise")]

@@ -13,8 +13,8 @@ import pytest
 from tests.conftest import make_argument, write_tiny_ranker
 from tests.contract.conftest import Call
 from tests.contract.input_files import (
-    CONTROLS,
     CORPUS,
+    DEEP,
     DOCUMENTS,
     HUB,
     MANY_DIGITS,
@@ -53,53 +53,50 @@ def write_bomb(file: Path) -> None:
 INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
     "no topics": ({"args-me.json": CORPUS}, "expected a file named topics*.xml"),
     "no corpus": ({"topics.xml": TWO_TOPICS, "metadata.json": "{}"}, "no corpus found; expected args-me*.json"),
-    "topics: not UTF-8": (topics(b"<topics>\n<topic>\xff</topic></topics>"), "line 2: malformed XML"),
-    "topics: deep": (topics("<a>" * 5000 + "</a>" * 5000), "malformed XML"),
+    "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
+    "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
+    "topics: not UTF-8": (topics(b"<topics>\n<topic>\xff</topic></topics>"), "line 2: malformed XML"),
     "topics: # in number": (topic("#1", "a"), "topics.xml, line 1: invalid number '#1'; ids must not start with #"),
     "topics: no title": (topics("<topics>\n<topic><number>1</number></topic></topics>"), "line 2: topic 1 has no title"),
     "topics: duplicate": (topics(f"<topics>\n{ONE_TOPIC}\n{ONE_TOPIC}</topics>"), "line 3: duplicate topic 1 (first at"),
     "topics: entity bomb": (topics(f"{ENTITY}{TOPIC.format(1, '&b;')}"), "document type declaration"),
     "topics: FIFO": (topics(os.mkfifo), "a FIFO; expected a regular file"),
-    "corpus: empty": (touche(""), "malformed JSON"),
     "corpus: not UTF-8": (touche(b'{"arguments": [\n{"id": "caf\xe9"}]}'), "argument 1, line 2, column 12: malformed JSON"),
-    "corpus: no argument": (touche('{"arguments": []}'), "no usable argument among 0"),
     "corpus: short premises": (touche(json.dumps({"arguments": [make_argument("a", premise="zoo")]})), "at least 15 words"),
     "corpus: digits as id": (arguments('{"id":' + MANY_DIGITS + ',"conclusion":"c","premises":[]}'), "argument 4"),
-    **{
-        f"corpus: {name} in id": (arguments(f'{{"id":"x{text}","conclusion":"c","premises":[]}}'), "invalid id 'x")
-        for name, text in CONTROLS.items()
-    },
+    "corpus: escape in id": (arguments(make_argument("x\x1b[31m")), r"invalid id 'x\x1b"),
+    "corpus: mark in id": (arguments(make_argument("x\u202e")), "invalid id 'x"),
     "corpus: id of two texts": (arguments(make_argument("a1", "Another")), "args-me.json: argument a1 occurs 2 times"),
-    "corpus: id in two files": ({**touche(), "idebate.json": CORPUS.replace("Zoos", "Z")}, "json: argument a1 occurs 2 times"),
     "corpus: no conclusion": (arguments({"id": "b", "premises": []}), "(id b): Object missing required field `conclusion`"),
     "corpus: truncated after argument": (touche('{"arguments": [{"id": 1}, '), "argument 2, line 1, column 27: malformed JSON"),
     "corpus: unquoted value in ignored field": (
         touche('{"arguments": [{"id": "a"},\n{"id": "b", "context": {"year": nan}}]}'),
         "args-me.json, argument 2, line 2, column 34: malformed JSON",
     ),
-    "corpus: lone surrogate": (arguments('{"id": "a", "conclusion": "\\ud800", "premises": []}'), "argument 4, line 1"),
     "corpus: NaN as premise": (arguments({"id": "b", "premises": [{"text": NAN}]}), "4 (id b): premises[0].text is NaN"),
     "corpus: NaN outside arguments": (touche('{"version": NaN, "arguments": []}'), "args-me.json: version is NaN"),
     "corpus: truncated gzip": (touche(gzip.compress(CORPUS.encode())[:-9], "args-me.json.gz"), "damaged gzip"),
     "corpus: gzip bomb": (touche(write_bomb, "args-me.json.gz"), "decompression bomb"),
-    "corpus: FIFO": ({**touche(), "debateorg.json": os.mkfifo}, "a FIFO; expected a regular file"),
-    "lines: named .json": (touche(join_lines(HUB, HUB)), "files with one argument per line must be named .jsonl"),
+    "corpus: deep": (touche('{"arguments": [{"id": "a"}, {"id": ' + DEEP), "args-me.json, argument 2, line 1"),
+    "lines: space in id": (touche_lines({**HUB, "id": "a b"}), "line 1: invalid id 'a b'; ids must be non-empty"),
     "lines: no premise": (touche_lines(HUB, {"id": "b", "conclusion": "C"}), "line 2 (id b): has neither premises nor"),
+    "lines: named .json": (touche(join_lines(HUB, HUB)), "files with one argument per line must be named .jsonl"),
     "lines: two premises": (touche_lines({**make_argument("a"), "argument": "x"}), "(id a): has both premises and argument"),
-    "lines: id of two texts": (touche_lines(HUB, {**HUB, "argument": "x"}), "args-me.jsonl: argument a occurs 2 times"),
     "other format: CSV": ({"topics.xml": ONE_TOPIC, "args.csv": "id,premises\n"}, "args.csv: args.me as CSV (Touché 2022)"),
     "other format: BEIR": ({**tirex(), "documents.jsonl": '{"_id": "1"}'}, "documents.jsonl, line 1: BEIR format (`_id`"),
     "other format: topics and TIREx": ({"topics.xml": ONE_TOPIC, "corpus.jsonl": DOCUMENTS}, "TIREx format requires queries"),
-    "TIREx: queries alone": ({"queries.jsonl": QUERIES}, "no documents.jsonl or corpus.jsonl found"),
+    "other format: BEIR documents": ({"corpus.jsonl.gz": '{"_id": "1", "text": "b"}'}, "corpus.jsonl.gz: BEIR format"),
     "TIREx: no queries": (tirex(""), "no queries"),
-    "TIREx: blank texts": (tirex(documents='{"docno": "d", "text": " "}'), "all 1 documents are empty"),
+    "TIREx: blank query": (tirex('{"qid": "1", "query": " "}'), "line 1: topic 1 has an empty query"),
+    "TIREx: space in id": (tirex('{"qid": "1 2", "query": "x"}'), "queries.jsonl, line 1: qid is '1 2'; ids must be"),
+    "TIREx: object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text is {}; expected a string"),
+    "TIREx: two document ids": (tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'), "docno is 'a' and doc_id is"),
+    "TIREx: queries alone": ({"queries.jsonl": QUERIES}, "no documents.jsonl or corpus.jsonl found"),
     "TIREx: no query": (tirex(QUERIES + '{"qid": "3"}'), "queries.jsonl, line 3 (qid 3): missing query"),
     "TIREx: not UTF-8": (tirex(documents=DOCUMENTS.encode() + b'{"docno": "\xff"}\n'), "documents.jsonl, line 4"),
     "TIREx: gzip bomb": ({"queries.jsonl": QUERIES, "documents.jsonl.gz": write_bomb}, "decompression bomb"),
     "TIREx: fraction as id": (tirex(documents='\n{"docno": 1.0, "text": "x"}'), "line 2: docno is 1.0; expected an id"),
-    "TIREx: object as text": (tirex(documents='{"docno": "d", "text": {}}'), "line 1 (docno d): text is {}; expected a string"),
-    "TIREx: two document ids": (tirex(documents='{"docno": "a", "doc_id": "b", "text": "x"}'), "docno is 'a' and doc_id is"),
     "TIREx: repeated document": (tirex(documents=DOCUMENTS + '{"docno": "d1", "text": "x"}'), "line 4: docno d1 repeated with"),
     "candidates: duplicate": (rerank({}, {"docno": "d1"}), "duplicate document d1 in topic 1"),
     "candidates: unknown topic": ({**tirex(), **rerank({"docno": "d0", "qid": "9"})}, "topic is not in the input (first: 9)"),
@@ -115,9 +112,7 @@ SIX_FIELDS = "expected 6: `qid Q0 docno rank score tag`"
 RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "empty": ("", "empty run"),
     "eight fields": ("1 Q0 a1 1 3 x y z\n", f"line 1: 8 fields; {SIX_FIELDS}; remove 'y z' after the tag"),
-    "space in document": ("1 Q0 a b 1 3 x\n", f"line 1: 7 fields; {SIX_FIELDS}; docno 'a b' contains spaces"),
     "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\\\u200b1'; ids must be non-empty"),
-    "rank of other digits": ("1 Q0 a1 ² 3 x\n", "line 1: invalid rank '²'; expected an integer"),
     "rank of many digits": (f"1 Q0 a1 {MANY_DIGITS} 3 x\n", "line 1: invalid rank '7777"),
     **{
         f"score {score}": (scored("2", score), f"line 2: invalid score '{score}'; expected a finite number")
@@ -127,22 +122,19 @@ RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "ranks against scores": (scored("1", "2"), "line 2: ranks and scores disagree in 1 of 1 topics; first in topic 1: a2"),
     "not UTF-8": (b"1 Q0 a\xff 1 3 x\n", "not UTF-8"),
     "FIFO": (os.mkfifo, "a FIFO"),
-    "duplicate": ("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n", "duplicate document a1 in topic 1 (first in line 1)"),
-    "hint on leading zeros": ("01 Q0 a1 1 3 x\n", "01 without leading zeros equals 1"),
+    "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
+    "five fields": ("1 Q0 a1 1 3\n", f"line 1: 5 fields; {SIX_FIELDS} (tag missing)"),
+    "no file": (lambda file: None, "no run found; expected"),
     "unknown document": ("1 Q0 a1 1 2 t\n1 Q0 z 2 1 t\n", "run.txt: 1 of 2 documents is not in the input (first: z)"),
 }  # fmt: skip
 QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2\n"
 RUN = "".join(f"{qid} Q0 {docno} {rank} {9 - rank} t\n" for qid in "123" for rank, docno in enumerate("abxc", 1))
 EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the message of `evaluate`
-    "run: ranks against scores": (RUN.replace("2 Q0 a 1 8", "2 Q0 a 1 1"), QRELS, "disagree in 1 of 3 topics; first in topic"),
     "run: no common topic": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, "no common topic"),
     "run: suffix": ("1.1 Q0 a 1 2 t\n", QRELS, "1.1 without the part after the first `.` equals 1"),
-    "run: prefix": ("T1 Q0 a 1 2 t\n", QRELS, "T1 without the prefix before the number equals 1"),
-    "run: another corpus": ("1 Q0 197beaca-2019-04-18T11:28:59Z-00001-000 1 2 t\n", QRELS, "the run is on args.me version 1"),
     "run: nothing relevant": ("8 Q0 a 1 2 t\n", QRELS + "8 0 a 0\n", "the common topics (8) have no relevant document"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
-    "qrels: five fields": (RUN, "1 0 a 1 sure\n", "line 1: 5 fields; expected 4: `topic 0 docno grade`; remove 'sure'"),
 }  # fmt: skip
 
 PATH, TEAM = "expected a non-empty path", "choose another --team"
@@ -150,7 +142,6 @@ EXPLAIN = ("explain", "-i", "input", "--checkpoints", "checkpoints", "--system")
 EVALUATE = ("evaluate", "--qrels", "input/q.qrels")
 FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the message; all have exit code 2
     "system with hyphen": (("rank", "--system", "CEDR-DRMM"), "did you mean 'cedr_drmm'?"),
-    "long system": (("rank", "--system", "x" * 100_000), "Valid: bm25"),
     **{
         f"depth {depth[:9]!r}": (("rank", f"--depth={depth}"), "expected an integer from 1 to 1000")
         for depth in ("0", "1001", MANY_DIGITS, "10.0", "²", "")
@@ -162,15 +153,11 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the mess
     "shared cache without Ray": (("rank", "--shared-cache", "--cache-dir", "w"), "cache requires --engine ray; add it"),
     "shared cache without directory": (("rank", "--shared-cache", "--engine", "ray"), "cache requires --cache-dir; add it"),
     "Ray address without Ray": (("rank", "--ray-address", "host:1"), "--ray-address requires --engine ray"),
-    **{
-        f"team {team[:9]!r}": (("rank", "--team", team), TEAM)
-        for team in ("", "../a", "a\n", "a" * 300)
-    },
+    "team of a path": (("rank", "--team", "../a"), TEAM),
+    "team with line end": (("rank", "--team", "a\n"), TEAM),
     "explain: unknown topic": ((*EXPLAIN, "knrm", "--qid=9", "--docno=a1"), "unknown topic '9'"),
     "explain: unknown document": ((*EXPLAIN, "knrm", "--qid=1", "--docno=z"), "unknown document 'z'; expected a docno"),
     "evaluate: two qrels of a name": ((*EVALUATE, "--qrels", "q.qrels", "r"), "name each file with NAME=FILE"),
-    "evaluate: two runs of a name": ((*EVALUATE, "a/run.txt", "run.txt"), "duplicate run name 'run'; name each file"),
-    "evaluate: name without file": ((*EVALUATE, "--qrels", "a=", "r"), PATH),
     "evaluate: file without name": ((*EVALUATE, "=run.txt"), "expected NAME before ="),
     "evaluate: unknown baseline": ((*EVALUATE, "--baseline", "runn", "input/run.txt"), "did you mean 'run'?"),
 }  # fmt: skip

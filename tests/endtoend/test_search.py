@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -64,25 +63,6 @@ def test_json_fields(search: Search) -> None:
     contributions = hit["explanation"]["contributions"]
     assert [row["name"] for row in contributions] == ["zoos", "abolished"]
     assert sum(row["value"] for row in contributions) == pytest.approx(hit["score"])
-
-
-def test_terminal_output_shows_systems_side_by_side(search: Search) -> None:
-    code, out, _ = search("--system", "dirichlet", "--system", "bm25", "--explain", "--depth", "2", QUERY)
-    assert (code, "\x1b" in out) == (0, False)
-    lines = out.splitlines()
-    assert lines[0].startswith("Should zoos be abolished?   461 arguments, ")
-    assert re.fullmatch(r"dirichlet  37 results +│ bm25  \d+ results *", lines[2])
-    assert re.fullmatch(r"  1  PRO  1\.3942 +│   1  \S+ +\d+\.\d{4} *", lines[4])
-    assert any(line.lstrip().startswith("*ZOOS* ARE PRISONS.") for line in lines)
-    assert any("contributions: zoos +0.900, abolished +0.494" in line for line in lines)
-    assert any("debateorg S8b9b12de-A38bcfb72" in line for line in lines)
-
-
-def test_errors_and_empty_results(search: Search, tmp_path: Path) -> None:
-    code, _, err = search("-i", str(tmp_path), "zoos")
-    assert (code, "no corpus found" in err) == (3, True)
-    code, out, _ = search("--system", "dirichlet", "xyzzyx")
-    assert (code, "no results: no argument contains a query term" in out) == (0, True)
 
 
 def test_failure_of_one_system_does_not_stop_others(search: Search, tmp_path: Path) -> None:

@@ -63,3 +63,8 @@ def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
 def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         validate_rankings(rankings_from_rows(invalid_rows), TOPICS, {"x"})
+
+
+def test_other_columns_raise() -> None:
+    with pytest.raises(ValueError, match="columns"):
+        validate_rankings(rankings_from_rows(VALID_ROWS).drop(columns="rank"), TOPICS, set())

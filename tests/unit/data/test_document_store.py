@@ -13,7 +13,6 @@ from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
 from submission.data.document_store import open_document_store
 from submission.data.input_files import BATCH_SIZE
-from submission.errors import InputError
 from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, make_argument
 
@@ -88,13 +87,3 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
         store = open_document_store(Dataset(tmp_path), cache)
         assert store.collection_docnos == sorted(collection)
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows
-
-
-@pytest.mark.parametrize("invalid", [make_argument("b", "golf"), {"id": "b"}], ids=str)
-def test_invalid_corpora_are_not_stored(invalid: dict[str, object], tmp_path: Path, make_input: Callable[..., Path]) -> None:
-    directory = make_input(arguments=[*ARGUMENTS, invalid])
-    _, [issue, *_] = Dataset(directory).reader.read_documents()
-    with pytest.raises(InputError) as error:
-        query_all(directory, tmp_path / "work")
-    assert str(error.value) == issue
-    assert not [*(tmp_path / "work").rglob("*.sqlite")]

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
 from submission.engine.base import CPU
-from submission.errors import UsageError
 from submission.paths import CHECKPOINT_DIR
 from submission.search.corpus import Corpus
-from submission.search.results import SearchResults, to_json
+from submission.search.results import SearchResults
 from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.systems.catalogue import get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import SAMPLE, ParsedPage
+from tests.conftest import SAMPLE
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 DIRICHLET = [get_system("dirichlet")]
@@ -38,25 +36,6 @@ def test_files_of_a_query_are_deleted_when_it_is_evicted(searcher: Searcher, tmp
     for index in range(2 * CACHED_QUERIES + 1):
         searcher.search(f"zoos {index}", DIRICHLET, SearchOptions())
         assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # plus the directory of the indexes
-
-
-@pytest.mark.parametrize(
-    "query",
-    ["\0", "the of and", "'", "</title><script>", "zoos\0cages", "\x1b[31mzoos", "\u202ezoos", "\ud800", "z" + "\u0301" * 999,
-     "İI \u0131i", "动物园应该被废除吗?", "🦁" * 500, "z" * 100_000, "word%d " * 1_400, "--system"],
-    ids=lambda query: ascii(query)[1:25],
-)  # fmt: skip
-def test_unusual_queries_give_results_or_errors(query: str, searcher: Searcher) -> None:
-    systems = [get_system("dirichlet_rm3"), *DIRICHLET]
-    with SearchServer(searcher, systems, 3, 0) as server:
-        status, page = server.respond(f"q={quote(query, errors='surrogatepass')}&explain=dirichlet x")
-    assert ParsedPage(page).elements.count("title") == 1
-    if status != 200:
-        with pytest.raises(UsageError, match=r"^(empty query; enter at least one word|query has [0-9]+ characters)"):
-            searcher.search(query, systems, SearchOptions())
-        return
-    line = to_json(searcher.search(query, systems, SearchOptions(3, lambda system, docno: True)))
-    assert (line.isascii(), line.count("\n")) == (True, 1)
 
 
 def test_concurrent_requests_are_processed_one_by_one(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:

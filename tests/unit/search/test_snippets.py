@@ -22,27 +22,12 @@ def make_sentence(*words: str, size: int = 40) -> str:
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 
-def test_short_sentences_are_merged() -> None:
-    text = make_sentence() + "Zoos are old. They are cruel! Really?\nYes. " + make_sentence()
-    snippet_text, matches = get_snippet_texts(text, extract_snippet(text, WEIGHTS, TermAnalyser("none")))
-    assert snippet_text.startswith("Zoos are old. They are cruel! Really?\nYes. filler")
-    assert matches == ["Zoos", "cruel"]
-
-
 def test_distinct_terms_outweigh_the_number_of_matches() -> None:
     text = make_sentence("zoos") + make_sentence("zoos", "zoos") + make_sentence("zoos", "zoos")
     snippet = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
     assert snippet.span.start == len(make_sentence("zoos"))  # the first of the tied windows
     assert len(snippet.visible_matches) == 2
     assert len(snippet.matches) == 5
-
-
-@pytest.mark.parametrize("text", ["", "   \n ", "nothing of it. " * 100])
-def test_snippet_without_matches_is_the_beginning(text: str) -> None:
-    snippet = extract_snippet(text, WEIGHTS, TermAnalyser("none"))
-    assert snippet.span.start == 0
-    assert len(text[slice(*snippet.span)].split()) == (60 if text.strip() else 0)
-    assert snippet.matches == []
 
 
 def test_matches_are_index_terms() -> None:

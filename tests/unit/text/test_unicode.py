@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.inference.ranker_checkpoint import PROBE_PAIRS, UNICODE_PROBE_PAIRS, RankerCheckpoint, load_checkpoint
 from submission.paths import CHECKPOINT_DIR
 from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import normalise, normalise_unicode, tokenise_premise, tokenise_query
 from submission.text.passages import PassageReader
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
-from tests.conftest import write_tiny_ranker
-from training.fitting.fit import save_network
 
 VARIANTS = {  # variant → normal form
     "cafe\u0301": "café",
@@ -53,19 +49,6 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
     first, second = (WordTokeniser(vocabulary, MaxLengths(), rule) for rule in (1, 2))
     assert [reader.encode_premise("cafe\u0301 zo\u00ados") for reader in (first, second)] == [[1, 1], [2, 3]]
     assert first.premise_key != second.premise_key
-
-
-def test_checkpoint_keeps_its_text_rule(tmp_path: Path) -> None:
-    """A config without a text rule implies rule 1; the probe of rule 2 has additional pairs that depend on the rule."""
-    write_tiny_ranker(tmp_path, "knrm", 0)
-    latest, former = load_checkpoint(tmp_path / "knrm"), load_checkpoint(CHECKPOINT_DIR / "knrm")
-    assert (latest.tokeniser.text_rule, former.tokeniser.text_rule) == (2, 1)
-    assert len(latest.run_probe(latest.network, latest.tokeniser)) == len(PROBE_PAIRS) + len(UNICODE_PROBE_PAIRS)
-    assert len(former.run_probe(former.network, former.tokeniser)) == len(PROBE_PAIRS)
-    assert '"text_rule": 2' in (tmp_path / "knrm" / "config.json").read_text()
-    save_network(tmp_path / "again", RankerCheckpoint, former.network, former.tokeniser, {}, {"note": "a test"}, "# test\n")
-    assert "text_rule" not in (tmp_path / "again" / "config.json").read_text()
-    assert load_checkpoint(tmp_path / "again").tokeniser.text_rule == 1
 
 
 @pytest.mark.parametrize("token", ["[SEP]", "[MASK]"])
