@@ -13,10 +13,7 @@ from submission.rankings import truncate_rankings
 from submission.systems.catalogue import FUSION_CANDIDATES
 from tests.endtoend.conftest import AssertFails, Command, MakeExecution
 from training.__main__ import main
-from training.data.debates import exclude_similar
 from training.data.distillation import load_table
-
-SETTINGS = ["--titles", "60", "--documents", "8"]
 
 
 @pytest.fixture
@@ -32,29 +29,13 @@ def titled(corpus_with_topics: Path) -> Path:
 @pytest.fixture
 def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
     """Return the command that prepares the teacher's scores."""
-
-    def run(*flags: str) -> list[str]:
-        paths = ["-i", str(titled), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
-        return ["prepare", "distillation", *paths, *SETTINGS, *flags]
-
-    return run
+    paths = ["-i", str(titled), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    return lambda *flags: ["prepare", "distillation", *paths, "--titles", "60", "--documents", "8", *flags]
 
 
-def test_table_holds_the_scores_of_the_fusion(
-    prepare: Command, titled: Path, work_dir: Path, make_execution: MakeExecution, all_checkpoints_dir: Path
-) -> None:
-    assert main(prepare()) == 0
-    table, manifest = load_table(work_dir)
-    by_title = table.groupby("topic")
-    assert 40 < len(by_title) <= 60
-    assert set(by_title.size()) == {8}
-    assert (by_title["score"].nunique() > 1).all()
-    assert table["data"].unique().tolist() == ["fusion"]
-    execution = make_execution(titled, checkpoints=all_checkpoints_dir)
-    assert exclude_similar(by_title.groups, execution.topics["query"].tolist()) == list(by_title.groups)
-    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
-    assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
-    assert {"topics.xml", "args-me.json", "titles"} <= set(manifest.inputs["input"])
+def write_topics(file: Path, titles: list[str]) -> None:
+    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(titles, 1))
+    file.write_text(f"<topics>{body}</topics>")
 
 
 def test_scores_are_those_of_the_teachers_ranking(
@@ -62,14 +43,19 @@ def test_scores_are_those_of_the_teachers_ranking(
 ) -> None:
     assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
     assert main(prepare("--system", "dirichlet", "--seed", "3", "--overwrite")) == 0
-    table, _ = load_table(work_dir)
+    table, manifest = load_table(work_dir)
+    assert 40 < table["topic"].nunique() <= 60
+    assert set(table.groupby("topic").size()) == {8}
+    assert {"topics.xml", "args-me.json", "titles"} <= set(manifest.inputs["input"])
     title = table["topic"].unique()[0]
     single_topic = Path(shutil.copytree(titled, tmp_path / "single"))
-    (single_topic / "topics.xml").write_text(f"<topics><topic><number>1</number><title>{title}</title></topic></topics>")
-    ranking = make_execution(single_topic, checkpoints=all_checkpoints_dir).get_ranking(FUSION_CANDIDATES["dirichlet"])
-    rows = table[table["topic"] == title]
+    write_topics(single_topic / "topics.xml", [title])
+    execution = make_execution(single_topic, checkpoints=all_checkpoints_dir)
+    ranking, rows = execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), table[table["topic"] == title]
     assert rows["docno"].tolist()[:4] == truncate_rankings(ranking, 4)["docno"].tolist()  # half of the rows are the top ranks
     pd.testing.assert_series_equal(rows["score"], rows["docno"].map(ranking.set_index("docno")["score"]), check_names=False)
+    texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
+    assert table["premise"].tolist() == texts.loc[table["docno"]].tolist()
 
 
 def test_topics_are_excluded_and_faults_keep_the_table(
@@ -78,9 +64,7 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     flags = ["--system", "dirichlet"]
     assert main(prepare(*flags)) == 0
     titles, excluded = load_table(work_dir)[0]["topic"].unique(), titled / "excluded.xml"
-    conclusions = [title.partition(",")[0] for title in titles[:-1]]
-    body = "".join(f"<topic><number>{n}</number><title>{title}</title></topic>" for n, title in enumerate(conclusions, 1))
-    excluded.write_text(f"<topics>{body}</topics>")
+    write_topics(excluded, [title.partition(",")[0] for title in titles[:-1]])
     for changed in (["--topics", str(excluded)], ["--seed", "3"], ["--documents", "4"]):
         assert_fails(5, "use --overwrite", *prepare(*flags, *changed))
     assert main(prepare(*flags, "--topics", str(excluded), "--overwrite")) == 0
@@ -89,8 +73,6 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     message = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
     assert_fails(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
     assert load_table(work_dir)[0].equals(table)
-    excluded.write_text("<topics>")
-    assert_fails(3, "excluded.xml", *prepare("--topics", str(excluded)))
     assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
     (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
     assert_fails(3, "every debate title paraphrases a topic", *prepare(*flags))

@@ -11,14 +11,7 @@ from rapidfuzz import fuzz
 
 from submission.errors import InputError
 from submission.storage.artifact_store import ArtifactStore
-from training.data.distant_supervision import (
-    INDEX_SETTINGS,
-    Dirichlet,
-    _sample_rows,
-    mine_hard_negatives,
-    retrieve_for_conclusions,
-    sample_negatives,
-)
+from training.data.distant_supervision import _sample_rows, mine_hard_negatives, sample_negatives
 from training.data.split import split_by_conclusion
 
 
@@ -26,10 +19,6 @@ def make_arguments(**sizes: int) -> pd.DataFrame:
     """Return arguments sorted by conclusion, given the number of premises by conclusion (with underscores for spaces)."""
     rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
-
-
-ZOO_SIZES = {f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)}
-MANY = make_arguments(death_penalty=7, death_penalty_allowed=6, gay_marriage=3, **ZOO_SIZES)
 
 
 def test_split_validates_on_conclusions_with_five_premises() -> None:
@@ -41,8 +30,9 @@ def test_split_validates_on_conclusions_with_five_premises() -> None:
 
 
 def test_split_samples_validation_conclusions_by_seed() -> None:
-    frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)}).sample(frac=1, random_state=0)
-    first, repeated, reseeded = (split_by_conclusion(frame, seed=seed)[1] for seed in (0, 0, 1))
+    frame = make_arguments(**{f"c{n:04}": 5 for n in range(1000)})
+    shuffled = frame.sample(frac=1, random_state=0)
+    first, repeated, reseeded = (split_by_conclusion(*inputs)[1] for inputs in ((frame, 0), (shuffled, 0), (frame, 1)))
     assert len(first) == 4885
     assert first.equals(repeated)
     assert set(first["normalised_conclusion"]) != set(reseeded["normalised_conclusion"])
@@ -50,14 +40,15 @@ def test_split_samples_validation_conclusions_by_seed() -> None:
 
 @pytest.mark.parametrize("per_argument", [1, 2])
 def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> None:
-    rows, conclusions = sample_negatives(MANY, per_argument, seed=0), MANY["normalised_conclusion"].to_numpy()
-    assert rows.shape == (len(MANY), per_argument)
+    many = make_arguments(death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)})
+    rows, conclusions = sample_negatives(many, per_argument, seed=0), many["normalised_conclusion"].to_numpy()
+    assert rows.shape == (len(many), per_argument)
     assert (conclusions[rows] != conclusions[:, None]).all()
-    for _, group in MANY.groupby("normalised_conclusion"):
+    for _, group in many.groupby("normalised_conclusion"):
         negatives = rows[group.index].ravel()
         assert len(set(negatives)) == len(negatives)
-    assert (sample_negatives(MANY, per_argument, seed=1) != rows).any()
-    assert (sample_negatives(MANY, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
+    assert (sample_negatives(many, per_argument, seed=1) != rows).any()
+    assert (sample_negatives(many, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
 
 
 def test_negatives_are_the_least_similar_of_a_sample() -> None:
@@ -87,12 +78,12 @@ ZOOS = pd.DataFrame(  # premises with words of other conclusions
     ],
     columns=["docno", "conclusion", "normalised_conclusion", "premise"],
 )
-LEAST_SIMILAR = np.array([7, 6, 5, 7, 6, 7, 7, 3])
 
 
 def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:
     def mine(seed: int) -> dict[str, str]:
-        rows = mine_hard_negatives(ZOOS, LEAST_SIMILAR, seed, ArtifactStore(tmp_path / "index", {}))
+        least_similar = np.array([7, 6, 5, 7, 6, 7, 7, 3])
+        rows = mine_hard_negatives(ZOOS, least_similar, seed, ArtifactStore(tmp_path / "index", {}))
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))
 
     negatives = mine(0)
@@ -102,16 +93,3 @@ def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None
     assert negatives["f1"] == "b1"
     assert mine(0) == negatives
     assert len({tuple(mine(seed).items()) for seed in range(8)}) > 2
-
-
-@pytest.mark.parametrize(("depth", "expected"), [(1, ["c1"]), (2, ["c1", "b1"])])  # c1 contains both words, one of them twice
-def test_retrieval_returns_the_top_of_other_conclusions(depth: int, expected: list[str], tmp_path: Path) -> None:
-    shuffled = ZOOS.sample(frac=1, random_state=1)
-    docnos = shuffled["docno"].to_numpy()
-    retrieved = {
-        tuple(docnos[rows]): docnos[hits].tolist()
-        for rows, hits in retrieve_for_conclusions(
-            shuffled, INDEX_SETTINGS, Dirichlet(), depth, ArtifactStore(tmp_path / "index", {})
-        )
-    }
-    assert retrieved["a1", "a2", "a3"] == expected

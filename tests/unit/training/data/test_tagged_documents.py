@@ -1,9 +1,8 @@
-"""Tests of tagged documents: reader, errors, tables and split."""
+"""Tests of tagged documents: reader, errors and split."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,71 +13,52 @@ from training.data.datasets.argument_components import SOURCES, TaggedDocument, 
 from training.data.tagged_documents import split_documents
 
 DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"
-
-
-def to_lines(tokens: str) -> str:
-    return tokens.replace(", ", "\n") + "\n"
-
-
-ESSAYS = (
-    DOCUMENT
-    + to_lines("Should O, zoos O, close O, ? O, Zoos MC-B, are MC-I, cruel MC-I, . O, They O, are C-B, small C-I, because O")
-    + to_lines('there P-B, \'s P-I, single-room P-I, housing P-I, ! O, "?" O')
-    + f"\n{DOCUMENT}"
-    + to_lines("Golf P-B, ends P-I, . O, Taxes C-B, rise C-I")
-)
-WEBD = (
-    DOCUMENT
-    + "\n".join(map(to_lines, ("Zoos B-B", "go R-B, on R-I", "and R-I, on F-B, . O")))
-    + f"\n{DOCUMENT}{DOCUMENT}Fine P-B\n, O\nZoos C-B\n"
-)
+ESSAY = DOCUMENT + 'Zoos MC-B\nare MC-I\ncruel MC-I\n. O\nsmall C-B\n\nbecause O\n"?" O\nsingle-room P-B\n\'s P-I\n'
+GOLF = DOCUMENT + "Golf P-B\nends P-I\n. O\nTaxes C-B\n"
+WEBD = DOCUMENT + f"Zoos B-B\n\ngo R-B\n\nand R-I\non F-B\n\n{DOCUMENT}{DOCUMENT}Fine P-B\n, O\nZoos C-B\n"
+ESSAY_ROWS = 'Zoos/B-MC are/I-MC cruel/I-MC ./O small/B-C because/O "/O ?/O "/O single/B-P -/I-P room/I-P \'/I-P s/I-P'
+GOLF_ROWS = "Golf/B-P ends/I-P ./O Taxes/B-C"
 PUBLISHED = REAL_DATA / "tagger" / "targer"
 
 
-def read_essays(directory: Path, essays: str = ESSAYS) -> list[TaggedDocument]:
-    (directory / "es.txt").write_text(essays, encoding="utf-8", errors="surrogateescape")
-    return read_documents(directory, SOURCES["essays"])
-
-
-def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path) -> None:
-    first, second = read_essays(tmp_path)
-    rows = zip(first.tokens, first.tags, strict=True)
-    assert " ".join(f"{word}/{tag}" for word, tag in rows) == (
-        "Should/O zoos/O close/O ?/O Zoos/B-MC are/I-MC cruel/I-MC ./O They/O are/B-C small/I-C because/O there/B-P "
-        '\'/I-P s/I-P single/I-P -/I-P room/I-P housing/I-P !/O "/O ?/O "/O'
-    )
-    assert second == TaggedDocument(("Golf", "ends", ".", "Taxes", "rise"), ("B-P", "I-P", "O", "B-C", "I-C"))
-    [again] = read_essays(tmp_path, "-DOCSTART-\ne-Golf P-B\nends P-I\n")
-    assert (again.tokens[:3], again.tags[:3]) == (("e", "-", "Golf"), ("B-P", "I-P", "I-P"))
-    (tmp_path / "wd.txt").write_text(WEBD, encoding="utf-8")
-    first, second = read_documents(tmp_path, SOURCES["webd"])  # components span sentences; empty documents are skipped
-    assert first.tags == ("B-B", "B-R", "I-R", "I-R", "B-F", "O")
-    assert second.tokens == ("Fine", ",", "Zoos")
-    duplicated = ESSAYS + ESSAYS.replace("Golf P-B\nends P-I", "Golf O\nends O")
-    assert read_essays(tmp_path, duplicated) == read_essays(tmp_path)
+def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
+    (directory / ("es.txt" if data == "essays" else "wd.txt")).write_text(content, encoding="utf-8", errors="surrogateescape")
+    return read_documents(directory, SOURCES[data])
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("data", "content", "expected"),
     [
-        (lambda text: text.replace("zoos O", "zoos"), r"es\.txt, line 4: 1 field \(zoos\); expected a token and its tag"),
-        (lambda text: text.replace("zoos O", "zoos O O"), r"line 4: 3 fields"),
-        (lambda text: text.replace("zoos O", "zoos MD-B"), r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
-        (lambda text: text.replace("zoos O", "zoos B-B"), r"line 4: unknown tag 'B-B'"),
-        (lambda text: text.replace("zoos O", "zoos -B"), r"line 4: unknown tag '-B'"),
-        (lambda text: text.replace("zoos O", "zoos P-I"), r"line 4: P-I follows O; a component must start with P-B"),
-        (lambda text: text.replace("are MC-I", "are C-I"), r"line 8: C-I follows B-MC"),
-        (lambda text: text.replace("Golf P-B", "Golf P-I"), r"line 24: P-I follows O"),
-        (lambda text: "zoos O\n" + text, r"line 1: token before the first -DOCSTART-"),
-        (lambda text: "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
-        (lambda text: text + "caf\udce9 O\n", r"es\.txt, line 29: not valid UTF-8"),
+        ("essays", ESSAY + "\n" + GOLF, [ESSAY_ROWS, GOLF_ROWS]),  # punctuation is split from words
+        ("essays", "-DOCSTART-\ne-Golf P-B\nends P-I\n", ["e/B-P -/I-P Golf/I-P ends/I-P"]),
+        ("essays", GOLF + ESSAY + GOLF.replace("P-B\nends P-I", "O\nends O"), [GOLF_ROWS, ESSAY_ROWS]),  # a duplicate
+        ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),  # an empty document
     ],
 )
-def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, change: Callable[[str], str], message: str) -> None:
+def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path, data: str, content: str, expected: list[str]) -> None:
+    documents = read(tmp_path, data, content)
+    assert [" ".join(map("/".join, zip(one.tokens, one.tags, strict=True))) for one in documents] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("are MC-I", "are", r"es\.txt, line 4: 1 field \(are\); expected a token and its tag"),
+        ("are MC-I", "are O O", r"line 4: 3 fields"),
+        ("are MC-I", "are MD-B", r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
+        ("are MC-I", "are B-B", r"line 4: unknown tag 'B-B'"),
+        ("are MC-I", "are C-I", r"line 4: C-I follows B-MC; a component must start with C-B"),
+        ("small C-B", "small C-I", r"line 7: C-I follows O"),
+        (DOCUMENT, "zoos O\n" + DOCUMENT, r"line 1: token before the first -DOCSTART-"),
+        (ESSAY, "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
+        ("are", "caf\udce9", r"es\.txt, line 4: not valid UTF-8"),
+    ],
+)
+def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
         read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
-        read_essays(tmp_path, change(ESSAYS))
+        read(tmp_path, "essays", ESSAY.replace(old, new, 1))
 
 
 def test_tag_set_merges_the_tags_of_data_sets() -> None:

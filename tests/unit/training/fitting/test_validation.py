@@ -1,3 +1,5 @@
+"""Compare validation metrics with hand-computed values, and scores in batches with single ones."""
+
 from __future__ import annotations
 
 from math import log2
@@ -17,7 +19,7 @@ from training.fitting.validation import candidate_metrics, full_collection_metri
 
 CPU = torch.device("cpu")
 DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
-TIES = np.arange(105)[None]
+TIES = np.arange(105)
 
 
 def scores(*ranks: int) -> np.ndarray:
@@ -27,7 +29,7 @@ def scores(*ranks: int) -> np.ndarray:
         order.insert(rank - 1, document)
     values = np.empty(105)
     values[order] = np.arange(105, 0, -1)
-    return values[None]
+    return values
 
 
 MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS[:5])
@@ -36,20 +38,17 @@ MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS
 @pytest.mark.parametrize(
     ("values", "ties", "expected"),  # MRR@20, MAP@20 and nDCG@20
     [
-        (scores(1, 2, 3, 4, 5), TIES, (100, 100, 100)),
-        (scores(21, 22, 23, 24, 25), TIES, (0, 0, 0)),
-        (scores(2, 5, 20, 21, 80), TIES, (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
-        (np.concatenate([scores(1, 2, 3, 4, 5), scores(21, 22, 23, 24, 25)]), np.repeat(TIES, 2, 0), (50, 50, 50)),
-        (np.zeros((1, 105)), TIES[:, ::-1], (0, 0, 0)),  # ties follow the tie order, not relevance
-        (np.zeros((1, 105)), TIES, (100, 100, 100)),
+        ([scores(2, 5, 20, 21, 80)], [TIES], (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
+        ([scores(1, 2, 3, 4, 5), scores(21, 22, 23, 24, 25)], [TIES, TIES], (50, 50, 50)),
+        ([np.zeros(105)], [TIES[::-1]], (0, 0, 0)),  # ties follow the tie order, not relevance
+        ([np.zeros(105)], [TIES], (100, 100, 100)),
     ],
 )
 def test_candidate_metrics_match_hand_computed_values(
-    values: np.ndarray, ties: np.ndarray, expected: tuple[float, ...]
+    values: list[np.ndarray], ties: list[np.ndarray], expected: tuple[float, ...]
 ) -> None:
-    assert candidate_metrics(values, ties) == pytest.approx(
-        dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005
-    )
+    metrics = candidate_metrics(np.stack(values), np.stack(ties))
+    assert metrics == pytest.approx(dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005)
 
 
 @pytest.mark.parametrize("ranker_class", [KNRM, GRU])
@@ -57,18 +56,13 @@ def test_ranker_scorer_equals_forward(ranker_class: type[Ranker]) -> None:
     torch.manual_seed(3)
     ranker, rng = ranker_class(ranker_class.Config(vocabulary=40, dimensions=6)), np.random.default_rng(3)
     texts = [rng.integers(2, 40, length).tolist() for length in (5, 1, 9, 3, 7, 2)]
-    queries = ValidationQueries(
-        PaddedTexts.from_ids(texts[:3]), PaddedTexts.from_ids(texts), rng.integers(0, 6, (3, 4)), np.arange(6), [], []
-    )
-    query_rows = np.array([2, 0])
-    candidate_scores = ranker_scorer(ranker, CPU)(queries, query_rows)
+    candidates, rows = rng.integers(0, 6, (3, 4)), [2, 0]
+    queries = ValidationQueries(PaddedTexts.from_ids(texts[:3]), PaddedTexts.from_ids(texts), candidates, np.arange(6), [], [])
+    actual = ranker_scorer(ranker, CPU)(queries, np.array(rows))
     ranker.eval()
     with torch.no_grad():
-        expected = [
-            [ranker(*pad([texts[query]]), *pad([texts[document]])).item() for document in queries.candidates[query]]
-            for query in query_rows
-        ]
-    np.testing.assert_allclose(candidate_scores, expected, rtol=0, atol=1e-6)
+        expected = [[ranker(*pad([texts[row]]), *pad([texts[item]])).item() for item in candidates[row]] for row in rows]
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
     assert len(np.unique(expected)) > 3
 
 
@@ -83,10 +77,6 @@ class LookupNetwork(SNRM):
         return self.rows[ids[:, 0]]
 
     encode_batch = encode
-
-
-def texts(first: int, last: int) -> PaddedTexts:
-    return PaddedTexts.from_ids([[row] for row in range(first, last)])
 
 
 X, Y = [1.0, 0], [0, 1.0]
@@ -106,9 +96,9 @@ TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # the second ties with the
 def test_full_collection_includes_training_premises(
     vectors: list[list[float]], counts: tuple[int, int, int], query_rows: list[int], ndcg: float, recall: float
 ) -> None:
-    query_count, premise_count, training_count = counts
-    candidates, end = np.tile(np.arange(5), (query_count, 1)), query_count + premise_count
-    queries = ValidationQueries(texts(0, query_count), texts(query_count, end), candidates, np.arange(premise_count), [], [])
-    training = texts(end, end + training_count)
+    rows = iter(range(len(vectors)))
+    query_texts, premises, training = (PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts)
+    candidates = np.tile(np.arange(5), (counts[0], 1))
+    queries = ValidationQueries(query_texts, premises, candidates, np.arange(counts[1]), [], [])
     metrics = full_collection_metrics(LookupNetwork(vectors), queries, np.array(query_rows), training, CPU)
     assert [*metrics.values()] == pytest.approx([100 * ndcg, recall], abs=0.005)

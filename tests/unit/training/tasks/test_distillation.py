@@ -6,7 +6,7 @@ import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,14 @@ import pytest
 import torch
 
 from submission.errors import InputError
-from tests.conftest import make_argument
-from tests.unit.training.tasks.test_quality import build_tiny_network
+from submission.models.rankers.tfr_bert import TFRBERT
+from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
+from tests.conftest import TINY_BERT, build_tiny_tokenizer, make_argument
 from training.data.debates import exclude_similar, read_debate_titles
 from training.data.distillation import DistillationSettings, _select_ranks, table_path
 from training.data.quality import COLUMNS
 from training.fitting.recipe import Recipe
-from training.tasks.distillation import DistillationSpec, DistillationTask
+from training.tasks.distillation import DistillationSpec
 
 CPU = torch.device("cpu")
 
@@ -32,7 +33,7 @@ def write_corpus(file: Path, *contexts: dict[str, object]) -> Path:
     return file
 
 
-def test_read_debate_titles_normalises_and_deduplicates(tmp_path: Path) -> None:
+def test_debate_titles_are_normalised_and_deduplicated(tmp_path: Path) -> None:
     first = write_corpus(
         tmp_path / "debateorg.json",
         {"discussionTitle": "Ban  the\nbomb!", "sourceTitle": "another | debate.org"},
@@ -57,30 +58,26 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
         ("Abotion should be legal", True),  # the edit similarity of `abotion legal` and `abortion legal` is 96 %
         ("Abortion", True),  # its only stem
         ("legal drugs", False),  # half of the stems of each, but only one
-        ("Electric cars are safe to drive in winter and in summer", False),
         ("whys and wherefores", False),  # stop words only
     ],
 )
-def test_exclude_titles_similar_to_a_topic(title: str, is_similar: bool) -> None:
+def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
     assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
 
 
-def test_select_ranks_keeps_the_best_and_samples_the_rest() -> None:
+def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled() -> None:
     settings = DistillationSettings(documents_per_title=5)
-    ranks = _select_ranks(40, settings, 3)
-    assert ranks[:3].tolist() == [0, 1, 2]
-    assert len(set(ranks)) == 5
-    assert (np.diff(ranks) > 0).all()
-    assert ranks.tolist() == _select_ranks(40, settings, 3).tolist()
-    assert {rank for seed in range(300) for rank in _select_ranks(40, settings, seed)} == set(range(40))
+    samples = [_select_ranks(40, settings, seed).tolist() for seed in (*range(300), 0)]
+    assert all(ranks[:3] == [0, 1, 2] and ranks == sorted({*ranks}) and len(ranks) == 5 for ranks in samples)
+    assert samples[0] == samples[-1]
+    assert {rank for ranks in samples for rank in ranks} == set(range(40))
     assert _select_ranks(4, settings, 3).tolist() == [0, 1, 2, 3]
-    assert _select_ranks(1, settings, 3).tolist() == [0]
 
 
 SCORES = [[3.0, -1.0, 0.5], [0.25, 2.0, 1.0]]  # of even and odd titles
 
 
-def load_task(work: Path, titles: int, spec: DistillationSpec | None = None) -> DistillationTask:
+def load_task(work: Path, titles: int, spec: DistillationSpec | None = None) -> Any:
     """Write a table of scored titles and build a task; a tenth of the titles, at least one, is held out."""
     rows = [
         ("fusion", f"topic {n}", f"topic {n}", f"d{n}-{i}", f"filler {'topic ' * i}", score)
@@ -89,14 +86,16 @@ def load_task(work: Path, titles: int, spec: DistillationSpec | None = None) -> 
     ]
     table_path(work).parent.mkdir(parents=True)
     pd.DataFrame(rows, columns=COLUMNS).to_parquet(table_path(work))
-    spec, trainee = spec or DistillationSpec(), SimpleNamespace(tokeniser=build_tiny_network()[1])
-    return spec.build_task(Recipe(ranker="tfr_bert", task=spec), trainee, work, CPU)  # type: ignore[arg-type, return-value]
+    spec, tokeniser = spec or DistillationSpec(), WordPieceTokeniser(build_tiny_tokenizer(), MaxLengths(20, 30))
+    trainee: Any = SimpleNamespace(tokeniser=tokeniser)
+    return spec.build_task(Recipe(ranker="tfr_bert", task=spec), trainee, work, CPU)
 
 
 @pytest.mark.parametrize("loss", ["mse", "margin_mse"])
 def test_loss_uses_scores_relative_to_the_minimum(tmp_path: Path, loss: Literal["mse", "margin_mse"]) -> None:
-    ranker, task = build_tiny_network()[0], load_task(tmp_path, 2, DistillationSpec(loss, 3))
-    assert (task.train_size, task.validation_size) == (1, 1)
+    torch.manual_seed(0)
+    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": build_tiny_tokenizer().get_vocab_size()}
+    ranker, task = TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3)).eval(), load_task(tmp_path, 2, DistillationSpec(loss, 3))
     value = task.loss(ranker, np.array([0]), np.array([0])).item()
     rows = task._lists.rows[0]
     with torch.inference_mode():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,10 @@ import pandas as pd
 import pytest
 import torch
 from msgspec.structs import replace
-from torch import Tensor
 
 from submission.errors import InputError
 from submission.inference.pretrained import PretrainedEncoder
-from submission.models.rankers.tfr_bert import TFRBERT
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import TINY_BERT, build_tiny_tokenizer
+from submission.text.tokenisers import MaxLengths
 from tests.unit.training.conftest import write_encoder
 from training.data.quality import COLUMNS
 from training.evaluation.similarity import mean_correlations
@@ -27,69 +23,50 @@ from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec, QualityTask, mask_held_out_debates
 
 CPU = torch.device("cpu")
-LISTS = QualitySpec(("ukp",), list_size=4)
-RECIPE = Recipe(
-    ranker="tfr_bert",
-    network={"dropout": 0.0},
-    lengths=MaxLengths(20, 30),
-    encoder=EncoderSettings(frozen_layers=1, learning_rate=1e-3),
-    task=LISTS,
-    training=TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1),
-)
+TRAINING = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1)
 
 
-def with_encoder(folder: Path, **fields: object) -> Recipe:
-    """Return the recipe with an encoder."""
-    return replace(RECIPE, encoder=replace(RECIPE.encoder, name=str(folder)), **fields)
+def build_recipe(encoder: Path, topic: bool = True, **fields: Any) -> Recipe:
+    """Build a recipe of a ranker that is initialised from an encoder."""
+    settings = EncoderSettings(**{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields})
+    network, task = {"dropout": 0.0, "topic": topic}, QualitySpec(("ukp",), list_size=4)
+    return Recipe(
+        ranker="tfr_bert", network=network, lengths=MaxLengths(20, 30), encoder=settings, task=task, training=TRAINING
+    )
 
 
-def arguments(data: str = "ukp", debates: int = 6, per_topic: int = 7) -> pd.DataFrame:
+def arguments(debates: int = 6) -> pd.DataFrame:
     """Build debates of two topics each, in which the score of an argument is its number of `topic` tokens."""
-    rng, rows = np.random.default_rng(len(data) + debates), []
+    rng, rows = np.random.default_rng(debates), []
     for topic in range(2 * debates):
-        for index in range(per_topic):
-            topic_count = rng.integers(0, 9)
-            text = " ".join(rng.permutation(["topic"] * topic_count + ["filler"] * (8 - topic_count)))
-            rows.append(
-                (data, f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{data}-{topic}-{index}", text, float(topic_count))
-            )
+        for index in range(7):
+            count = rng.integers(0, 9)
+            text = " ".join(rng.permutation(["topic"] * count + ["filler"] * (8 - count)))
+            rows.append(("ukp", f"d{topic // 2}", f"topic {chr(97 + topic)}", f"{topic}-{index}", text, float(count)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def build_tiny_network(topic: bool = True) -> tuple[TFRBERT, WordPieceTokeniser]:
-    torch.manual_seed(0)
-    tokenizer = build_tiny_tokenizer()
-    bert = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
-    ranker = TFRBERT(TFRBERT.Config(bert=bert, cls=2, sep=3, topic=topic)).eval()
-    return ranker, WordPieceTokeniser(tokenizer, MaxLengths(20, 30))
-
-
-def test_whole_debates_are_held_out() -> None:
-    table = arguments(debates=11)
-    held_out = mask_held_out_debates(table, 0)
-    assert len(set(table["debate"][held_out])) == 2
-    assert not set(table["debate"][held_out]) & set(table["debate"][~held_out])
-    assert np.array_equal(held_out, mask_held_out_debates(table, 0))
-    assert any(not np.array_equal(held_out, mask_held_out_debates(table, seed)) for seed in range(1, 5))
-    two = arguments(debates=2)
-    assert len(set(two["debate"][mask_held_out_debates(two, 0)])) == 1
+@pytest.mark.parametrize(("debates", "held_out"), [(11, 2), (2, 1)])
+def test_whole_debates_are_held_out(debates: int, held_out: int) -> None:
+    table = arguments(debates)
+    masks = [mask_held_out_debates(table, seed) for seed in (0, 0, 1, 2, 3, 4)]
+    assert len(set(table["debate"][masks[0]])) == held_out
+    assert not set(table["debate"][masks[0]]) & set(table["debate"][~masks[0]])
+    assert np.array_equal(masks[0], masks[1])
+    assert any(not np.array_equal(masks[0], mask) for mask in masks)
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
-        mask_held_out_debates(arguments(debates=1), 0)
+        mask_held_out_debates(arguments(1), 0)
 
 
-def _trainee(ranker: TFRBERT, tokeniser: WordPieceTokeniser) -> Any:
-    return SimpleNamespace(network=ranker, tokeniser=tokeniser)
-
-
-def test_scores_are_in_the_order_of_rows() -> None:
-    trainee, table, order = _trainee(*build_tiny_network()), arguments(), np.random.default_rng(0).permutation(84)
-    scores = score_arguments(trainee, table, CPU)
+def test_scores_are_in_the_order_of_rows(encoder: Path) -> None:
+    trainee, table = build_network(build_recipe(encoder), Path(), Path()), arguments()
+    order, scores = np.random.default_rng(0).permutation(len(table)), score_arguments(trainee, table, CPU)
     assert len(set(scores.tolist())) > 20
     assert np.allclose(score_arguments(trainee, table.iloc[order], CPU), scores[order], atol=1e-6)
 
 
 def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) -> None:
-    trainee = build_network(with_encoder(encoder), Path(), Path())
+    trainee = build_network(build_recipe(encoder), Path(), Path())
     pooler = load_pooler_weights(PretrainedEncoder(str(encoder)))
     assert set(pooler) == {"pooler.weight", "pooler.bias"}
     assert all(torch.equal(trainee.network.state_dict()[name], value) for name, value in pooler.items())
@@ -98,19 +75,19 @@ def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) ->
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
 
-def train_weights(recipe: Recipe) -> dict[str, Tensor]:
-    table = arguments()
+@pytest.mark.parametrize("correlations", [(5.0, 1.0), (1.0, 5.0)])
+def test_best_validation_determines_the_network(
+    correlations: tuple[float, float], encoder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, table = build_recipe(encoder), arguments()
     dev = (table["debate"] == "d4").to_numpy()
-    return train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
-
-
-def test_best_validation_determines_the_network(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = train_weights(with_encoder(encoder, training=replace(RECIPE.training, epochs=1)))
-    for correlations in ((5.0, 1.0), (1.0, 5.0)):
-        values = iter(correlations)
-        monkeypatch.setattr(QualityTask, "validate", lambda *_, values=values: {"Spearman": next(values)})
-        weights, is_first = train_weights(with_encoder(encoder)), correlations[0] > correlations[1]
-        assert all(torch.equal(value, expected[name]) for name, value in weights.items()) == is_first
+    one_epoch = replace(recipe, training=replace(TRAINING, epochs=1))
+    expected = train_network(one_epoch, table[~dev], table[dev], CPU).network.state_dict()
+    values = iter(correlations)
+    monkeypatch.setattr(QualityTask, "validate", lambda *_: {"Spearman": next(values)})
+    weights = train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
+    is_first = correlations[0] > correlations[1]
+    assert all(torch.equal(value, expected[name]) for name, value in weights.items()) == is_first
 
 
 def test_correlations_are_means_over_topics() -> None:
@@ -128,8 +105,7 @@ def test_cached_frozen_layers_change_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
 ) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
-    recipe = with_encoder(write_encoder(tmp_path / "still", 0, **no_dropout), network={"topic": topic, "dropout": 0.0})
-    recipe = replace(recipe, encoder=replace(recipe.encoder, bfloat16=bfloat16))
+    recipe = build_recipe(write_encoder(tmp_path / "still", 0, **no_dropout), topic, bfloat16=bfloat16)
     table = arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()

@@ -1,0 +1,96 @@
+"""Compare LazyAdam with Adam, and pairwise losses with hand-computed values."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from submission.errors import UsageError
+from submission.models.ranker import SiameseRanker
+from submission.models.rankers.gru import GRU
+from submission.models.rankers.knrm import KNRM
+from submission.models.rankers.snrm import SNRM
+from training.fitting.task import LazyAdam
+from training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
+
+ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {  # row and gradient of each lookup of each step
+    "repeated rows": [[(1, 0.3), (2, -2.0), (1, 0.5)], [(1, 1.0), (3, -0.2)], [(1, -4.0), (4, 2.0)]],
+    "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]],
+    "small gradients": [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]],
+}
+
+
+@pytest.mark.parametrize("steps", ROW_STEPS.values(), ids=ROW_STEPS)
+def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, float]]]) -> None:
+    table = nn.Embedding(6, 1, sparse=True)
+    optimiser, expected = LazyAdam(table.parameters(), lr=0.1), table.weight.detach().double().flatten()
+    means, squares = torch.zeros(6, dtype=torch.double), torch.zeros(6, dtype=torch.double)
+    for step, lookups in enumerate(steps, 1):
+        rows, values = (torch.tensor(column) for column in zip(*lookups, strict=True))
+        (table(rows).flatten() * values).sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        for row in rows.unique():  # Adam, with the moments of all other rows unchanged
+            gradient = values[rows == row].sum().double()
+            means[row] = 0.9 * means[row] + 0.1 * gradient
+            squares[row] = 0.999 * squares[row] + 0.001 * gradient**2
+            denominator = (squares[row] / (1 - 0.999**step)).sqrt() + 1e-8
+            expected[row] -= 0.1 * means[row] / (1 - 0.9**step) / denominator
+        torch.testing.assert_close(table.weight.detach().double().flatten(), expected, rtol=0, atol=1e-6)
+
+
+def test_lazy_adam_equals_adam_if_all_rows_have_gradients() -> None:
+    weights = []
+    for is_sparse in (True, False):
+        torch.manual_seed(0)
+        table = nn.Embedding(3, 4, sparse=is_sparse)
+        optimiser = LazyAdam(table.parameters(), lr=0.1) if is_sparse else torch.optim.Adam(table.parameters(), lr=0.1)
+        for _ in range(5):
+            table(torch.tensor([0, 1, 2, 1])).pow(3).sum().backward()
+            optimiser.step()
+            optimiser.zero_grad()
+        weights.append(table.weight.detach())
+    torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=1e-6)
+
+
+def random_texts(length: int) -> MaskedIds:
+    """Build four random texts, the last shorter than the others."""
+    mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
+    return torch.randint(2, 30, (4, length)) * mask, mask
+
+
+@pytest.fixture
+def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
+    torch.manual_seed(1)
+    return random_texts(5), random_texts(12), random_texts(9)
+
+
+def test_hinge_loss_matches_hand_computed_value() -> None:
+    assert hinge_loss(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.5]), 1.0) == (0 + 2.5) / 2
+
+
+@pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
+def test_batched_premises_change_neither_loss_nor_gradients(
+    ranker: SiameseRanker, batch: tuple[MaskedIds, MaskedIds, MaskedIds]
+) -> None:
+    def compute_gradients(value: Tensor) -> list[Tensor]:
+        return [value, *torch.autograd.grad(value, list(ranker.parameters()))]
+
+    query, positive, negative = batch
+    torch.manual_seed(2)  # dropout
+    batched = compute_gradients(pairwise_loss(ranker, query, positive, negative, 1.0, 0.0))
+    torch.manual_seed(2)
+    separate = compute_gradients(hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0))
+    assert batched[0] > 0.1
+    torch.testing.assert_close(batched, separate, rtol=0, atol=1e-6)
+
+
+def test_l1_penalty_covers_all_latent_vectors(batch: tuple[MaskedIds, MaskedIds, MaskedIds]) -> None:
+    ranker = SNRM(SNRM.Config(30, 8, latent=10))
+    added = pairwise_loss(ranker, *batch, 1.0, 0.5) - pairwise_loss(ranker, *batch, 1.0, 0.0)
+    norms = sum(ranker.encode(*part).abs().sum().item() for part in batch)
+    assert added.item() == pytest.approx(0.5 * norms / 4, abs=1e-5)
+    for other in (GRU(GRU.Config(30, 8, hidden=4)), KNRM(KNRM.Config(30, 8))):
+        with pytest.raises(UsageError, match="has no latent vectors"):
+            pairwise_loss(other, *batch, 1.0, 0.5)
