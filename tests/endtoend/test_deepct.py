@@ -62,7 +62,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
     ]
     directory = make_input(arguments=arguments)
     (tmp_path / "qrels").write_text("1 0 a2 1\n1 0 elsewhere 0\n")
-    pooled = ["a3", *(f"elsewhere{n}" for n in range(2, 51)), "a1"]  # a1 is ranked below the pool depth
+    pooled = [*(f"elsewhere{n}" for n in range(1, 50)), "a3", "a1"]  # a1 is ranked below the pool depth
     (tmp_path / "run.txt").write_text("".join(f"1 Q0 {docno} {rank} {-rank} x\n" for rank, docno in enumerate(pooled, 1)))
     flags = ["prepare", "passages", "-i", str(directory), "--work-dir", str(tmp_path / "work")]
     assert main([*flags, "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run.txt")]) == 0

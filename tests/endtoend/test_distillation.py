@@ -9,11 +9,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from submission.engine.base import CPU
+from submission.errors import InputError
 from submission.rankings import truncate_rankings
 from submission.systems.catalogue import FUSION_CANDIDATES
 from tests.endtoend.conftest import AssertFails, Command, MakeExecution
 from training.__main__ import main
 from training.data.distillation import load_table
+from training.fitting.recipe import Recipe
+from training.tasks.distillation import DistillationSpec
 
 
 @pytest.fixture
@@ -73,6 +77,9 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     message = "dirichlet ranks fewer than 900 documents, or all with equal scores, for each of 60 titles"
     assert_fails(3, message, *prepare(*flags, "--documents", "900", "--overwrite"))
     assert load_table(work_dir)[0].equals(table)
+    assert main(prepare(*flags, "--titles", "1", "--overwrite")) == 0
+    with pytest.raises(InputError, match="1 title; at least 2 are needed"):
+        DistillationSpec().build_task(Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU)  # type: ignore[arg-type]
     assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
     (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
     assert_fails(3, "every debate title paraphrases a topic", *prepare(*flags))

@@ -141,13 +141,6 @@ def test_fit_all_skips_only_dependents_of_a_failed_recipe(
     assert "knrm: cannot be started ([Errno 13] Permission denied" in caplog.text
 
 
-@pytest.mark.slow
-def test_fit_all_jobs_are_fit_commands(work_dir: Path, monkeypatch: pytest.MonkeyPatch, assert_fails: AssertFails) -> None:
-    monkeypatch.setattr(fit_all, "load_recipes_in_order", lambda: {"knrm": load_recipe("knrm")})
-    assert_fails(6, "failed or skipped: knrm", "fit", "--all", "--work-dir", work_dir, "--device", "cpu")
-    assert "network.dimensions is 300, but the word vectors have 20" in (work_dir / "fit" / "knrm.log").read_text()
-
-
 def test_fit_all_covers_all_systems_in_order() -> None:
     recipes = [*fit_all.load_recipes_in_order()]
     assert {*RERANKERS, "snrm", "sbert"} <= set(recipes)
@@ -165,8 +158,3 @@ def test_fit_all_names_missing_data(tmp_path: Path, caplog: Log) -> None:
         fit_all.fit_all({name: load_recipe(name) for name in kinds}, [], tmp_path, None, 0)
     messages = {record.args[0]: record.getMessage() for record in caplog.records if record.args}
     assert all(f"`python -m training prepare {kind} " in messages[name] for name, kind in kinds.items())
-
-
-def test_fit_requires_one_recipe_argument(work_dir: Path, assert_fails: AssertFails) -> None:
-    assert_fails(2, "expected RECIPE or --all", "fit", "--work-dir", work_dir)
-    assert_fails(2, "fit --all cannot be combined with RECIPE", "fit", "knrm", "--all", "--work-dir", work_dir)

@@ -13,9 +13,7 @@ import torch
 
 from submission.__main__ import main as submission
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.storage.locks import lock_directory
 from submission.text.normalisation import tokenise_premise
-from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 from tests.conftest import KNRM_RECIPE, REAL_DATA, SAMPLE, count_colours, read_files
 from tests.endtoend.conftest import AssertFails, Command
 from training.__main__ import main
@@ -23,8 +21,7 @@ from training.data import word_vectors
 from training.data.pair_tables import load_training_pairs, load_validation_queries
 from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
-from training.fitting.training_loop import take_step
-from training.tasks.pairs import PairwiseSpec, PairwiseTask
+from training.tasks.pairs import PairwiseSpec
 
 ONE_EPOCH = KNRM_RECIPE.replace("epochs = 3", "epochs = 1")
 # gensim does not close text files of vectors.
@@ -165,62 +162,33 @@ def test_trained_network_ranks_the_sample(work_dir: Path, write_recipe: Callable
     assert submission(["rank", *paths, "--system", "knrm"]) == 0
 
 
-def test_damaged_or_outdated_checkpoints_are_replaced(fit: Command, work_dir: Path, checkpoints: Path) -> None:
-    assert main(fit(ONE_EPOCH)) == 0
-    checkpoint = work_dir / "checkpoints" / "mine"
-    before = read_files(checkpoint)
-    for file, change in (("metrics.json", {"log": 0}), ("provenance.json", {"torch": "1.0"})):
-        content = json.loads((checkpoint / file).read_text())
-        (checkpoint / file).write_text(json.dumps({**content, **change}))
-        assert main(fit(ONE_EPOCH)) == 0
-        assert read_files(checkpoint) == before
-    assert main(fit(ONE_EPOCH, "--restart", "-o", str(checkpoints / "knrm"))) == 0  # replaces another checkpoint
-    assert read_files(checkpoints / "knrm") == before
-
-
 @pytest.mark.parametrize(
-    ("ranker", "network"),
-    [("conv_knrm", {"channels": 4}), ("gru", {"hidden": 4})],
+    ("old", "new", "code", "message"),
+    [
+        ("= 20", "= 30", 2, "network.dimensions is 30, but the word vectors have 20"),
+        ("= 20", "= 20\nkernels = 1", 2, "cannot build knrm from [network]"),
+        ("= 0.01", "= 0.01\nl1_weight = 0.02", 2, "knrm has no latent vectors; remove training.l1_weight"),
+        ("= 0.01", "= 1e20\nmax_steps = 2", 7, "step 2: the loss is"),
+    ],
 )
-def test_training_step_changes_only_words_of_the_batch(prepared_work_dir: Path, ranker: str, network: dict[str, int]) -> None:
-    recipe = Recipe(ranker=ranker, network={"dimensions": 20, **network}, task=PairwiseSpec())
-    trainee = build_network(recipe, prepared_work_dir / "vectors", prepared_work_dir)
-    pairs = load_training_pairs(prepared_work_dir, "words", trainee.tokeniser)
-    optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
-    task = PairwiseTask.load(recipe, trainee, prepared_work_dir, torch.device("cpu"))
-    for rows in np.arange(8).reshape(4, 2):
-        before = trainee.network.state_dict()["embedding.weight"].clone()
-        take_step(trainee.network, optimiser, task, rows, 2)
-        after = trainee.network.state_dict()["embedding.weight"]
-        premises = pairs.premises.ids[np.concatenate([rows, pairs.negatives[rows]])]
-        words = torch.cat([pairs.queries.ids[rows].flatten(), premises.flatten()]).unique()
-        changed = (after != before).any(1).nonzero().flatten()
-        assert 20 < len(changed) < len(after) - 10
-        assert set(changed.tolist()) <= set(words.tolist()) - {PADDING_ID, UNKNOWN_ID}
+def test_unsuitable_recipes_fail(
+    old: str, new: str, code: int, message: str, fit: Command, work_dir: Path, assert_fails: AssertFails
+) -> None:
+    text = KNRM_RECIPE.replace("validations_per_epoch = 3", "validations_per_epoch = 1").replace(old, new)
+    assert_fails(code, message, *fit(text if code == 2 else text.replace("knrm", "conv_knrm")))
+    assert not (work_dir / "checkpoints").exists()
 
 
-def test_incompatible_recipes_fail(fit: Command, assert_fails: AssertFails) -> None:
-    for text, words in (
-        (KNRM_RECIPE.replace("= 20", "= 30"), "network.dimensions is 30, but the word vectors have 20"),
-        (KNRM_RECIPE.replace("= 20", "= 20\nkernels = 1"), "cannot build knrm from [network]"),
-        (f"{KNRM_RECIPE}l1_weight = 0.02\n", "knrm has no latent vectors; remove training.l1_weight"),
-    ):
-        assert_fails(2, words, *fit(text))
+def test_other_directories_are_not_replaced(fit: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.txt").write_text("text")
+    assert_fails(5, "not a checkpoint directory; choose another --output", *fit(ONE_EPOCH, "-o", str(tmp_path / "foreign")))
+    assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
 
 
 def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
     words = "run `python -m training prepare vectors --work-dir WORK_DIR`"
     assert_fails(3, words, "fit", write_recipe(), "--work-dir", tmp_path)
-    assert_fails(3, "training prepare", "prepare", "vectors", "--work-dir", tmp_path)
-
-
-@pytest.mark.parametrize(("steps", "message"), [(1, "step 1: a validation score is not finite"), (2, "step 2: the loss is")])
-def test_diverged_networks_are_refused(
-    steps: int, message: str, fit: Command, work_dir: Path, assert_fails: AssertFails
-) -> None:
-    text = ONE_EPOCH.replace("knrm", "conv_knrm").replace("0.01", f"1e20\nmax_steps = {steps}").replace("= 3\n", "= 1\n")
-    assert_fails(7, message, *fit(text))
-    assert not (work_dir / "checkpoints").exists()
 
 
 @pytest.mark.slow
@@ -246,13 +214,3 @@ def test_snrm_trains_from_clusters_and_logs_sparsity(work_dir: Path, fit: Comman
     vectors = checkpoint.network.encode(*queries.queries.batch(np.arange(25), torch.device("cpu")))  # type: ignore[operator]
     assert metrics["validation"]["query sparsity"] == pytest.approx(100 * float((vectors == 0).double().mean()), abs=0.01)
     assert all(0 <= row["document sparsity"] <= 100 for row in metrics["log"])
-
-
-def test_second_process_in_the_work_dir_fails(
-    corpus: Path, work_dir: Path, write_recipe: Callable[..., str], assert_fails: AssertFails
-) -> None:
-    source = ["-i", corpus]
-    commands = [["prepare", "pairs", *source], ["prepare", "vectors"], ["fit", write_recipe()], ["fuse", "ensemble"]]
-    for command in (*commands, ["reproduce", "knrm", *source]):
-        with lock_directory(work_dir):
-            assert_fails(5, f"{work_dir}: in use by another process", *command, "--work-dir", work_dir)

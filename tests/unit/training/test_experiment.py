@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,15 +124,9 @@ def test_workers_die_with_their_parent(signal_number: signal.Signals, code: int,
         f"if __name__ == '__main__': list(map_parallel(write_pid_and_sleep, {[*map(str, files)]}, 2))"
     )
     parent = subprocess.Popen([sys.executable, tmp_path / "parent.py"], env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)})
-    wait_until(lambda: all(file.is_file() and file.read_text() for file in files))
+    while not all(file.is_file() and file.read_text() for file in files):
+        time.sleep(0.05)
     workers = [psutil.Process(int(file.read_text())) for file in files]
     parent.send_signal(signal_number)
     assert parent.wait() == code
-    wait_until(lambda: not any(worker.is_running() and worker.status() != "zombie" for worker in workers))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert not psutil.wait_procs(workers, timeout=120)[1]

@@ -9,7 +9,7 @@ import pytest
 
 from submission.errors import InputError
 from tests.conftest import REAL_DATA
-from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents, tag_set
+from training.data.datasets.argument_components import SOURCES, TaggedDocument, read_documents
 from training.data.tagged_documents import split_documents
 
 DOCUMENT = "-DOCSTART- -X- -X- -X- O\n\n"
@@ -59,11 +59,6 @@ def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, old: str, ne
         read_documents(tmp_path, SOURCES["essays"])
     with pytest.raises(InputError, match=message):
         read(tmp_path, "essays", ESSAY.replace(old, new, 1))
-
-
-def test_tag_set_merges_the_tags_of_data_sets() -> None:
-    assert tag_set(("essays",)) == ("O", "B-P", "I-P", "B-C", "I-C", "B-MC", "I-MC")
-    assert tag_set(("essays", "webd")) == (*tag_set(("essays",)), "B-B", "I-B", "B-R", "I-R", "B-F", "I-F")
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(50, [40, 10]), (2, [1, 1])])

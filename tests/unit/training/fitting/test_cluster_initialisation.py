@@ -42,15 +42,6 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
     assert set(terms[0]) == {0, 1, 2, 3}
 
 
-@torch.no_grad()
-def test_clusters_depend_on_the_seed() -> None:
-    first, repeated, reseeded = (build_network(ClusterInitialisation(), seed, 7).layers[0].weight for seed in (0, 0, 1))
-    assert first.equal(repeated)
-    assert not first.equal(reseeded)
-    assert (torch.linalg.vector_norm(first[:, :, 2], dim=1) > 0.9).all()  # no empty cluster
-    assert first[:, :, [0, 1, 3, 4]].eq(0).all()
-
-
 @pytest.mark.parametrize(
     ("ranker", "message"),
     [

@@ -40,20 +40,6 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, 
         torch.testing.assert_close(table.weight.detach().double().flatten(), expected, rtol=0, atol=1e-6)
 
 
-def test_lazy_adam_equals_adam_if_all_rows_have_gradients() -> None:
-    weights = []
-    for is_sparse in (True, False):
-        torch.manual_seed(0)
-        table = nn.Embedding(3, 4, sparse=is_sparse)
-        optimiser = LazyAdam(table.parameters(), lr=0.1) if is_sparse else torch.optim.Adam(table.parameters(), lr=0.1)
-        for _ in range(5):
-            table(torch.tensor([0, 1, 2, 1])).pow(3).sum().backward()
-            optimiser.step()
-            optimiser.zero_grad()
-        weights.append(table.weight.detach())
-    torch.testing.assert_close(weights[0], weights[1], rtol=0, atol=1e-6)
-
-
 def random_texts(length: int) -> MaskedIds:
     """Build four random texts, the last shorter than the others."""
     mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
@@ -64,10 +50,6 @@ def random_texts(length: int) -> MaskedIds:
 def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
     torch.manual_seed(1)
     return random_texts(5), random_texts(12), random_texts(9)
-
-
-def test_hinge_loss_matches_hand_computed_value() -> None:
-    assert hinge_loss(torch.tensor([3.0, 1.0]), torch.tensor([1.0, 2.5]), 1.0) == (0 + 2.5) / 2
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])

@@ -9,13 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.models.padding import PaddedTexts, pad
-from submission.models.ranker import Ranker
-from submission.models.rankers.gru import GRU
-from submission.models.rankers.knrm import KNRM
+from submission.models.padding import PaddedTexts
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import ValidationQueries
-from training.fitting.validation import candidate_metrics, full_collection_metrics, ranker_scorer
+from training.fitting.validation import candidate_metrics, full_collection_metrics
 
 CPU = torch.device("cpu")
 DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
@@ -49,21 +46,6 @@ def test_candidate_metrics_match_hand_computed_values(
 ) -> None:
     metrics = candidate_metrics(np.stack(values), np.stack(ties))
     assert metrics == pytest.approx(dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005)
-
-
-@pytest.mark.parametrize("ranker_class", [KNRM, GRU])
-def test_ranker_scorer_equals_forward(ranker_class: type[Ranker]) -> None:
-    torch.manual_seed(3)
-    ranker, rng = ranker_class(ranker_class.Config(vocabulary=40, dimensions=6)), np.random.default_rng(3)
-    texts = [rng.integers(2, 40, length).tolist() for length in (5, 1, 9, 3, 7, 2)]
-    candidates, rows = rng.integers(0, 6, (3, 4)), [2, 0]
-    queries = ValidationQueries(PaddedTexts.from_ids(texts[:3]), PaddedTexts.from_ids(texts), candidates, np.arange(6), [], [])
-    actual = ranker_scorer(ranker, CPU)(queries, np.array(rows))
-    ranker.eval()
-    with torch.no_grad():
-        expected = [[ranker(*pad([texts[row]]), *pad([texts[item]])).item() for item in candidates[row]] for row in rows]
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
-    assert len(np.unique(expected)) > 3
 
 
 class LookupNetwork(SNRM):

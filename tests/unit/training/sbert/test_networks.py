@@ -12,9 +12,8 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load
 
-from tests.unit.training.conftest import TOPIC_WORDS, sentence
+from tests.unit.training.conftest import sentence
 from training.sbert.networks import (
-    Loss,
     TrainingConfig,
     build_frozen_layers,
     build_network,
@@ -97,19 +96,6 @@ def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.Dat
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
     with pytest.raises(ValueError, match="weights do not match the network"):
         load_trainable_state(models[1], serialise_trainable_state(build_network(encoder, TEACHER, 0, CPU)))
-
-
-@pytest.mark.parametrize("loss", ["cosine", "cosent", "multiple_negatives"])
-def test_every_loss_separates_positives_from_negatives(encoder: Path, tmp_path: Path, loss: Loss) -> None:
-    rng = np.random.default_rng(0)
-    texts = [rng.choice(TOPIC_WORDS, 4) for _ in range(64)]
-    positives = [(" ".join(text), " ".join(rng.permutation(text)), 1.0) for text in texts]
-    negatives = [(" ".join(text), " ".join(texts[index - 1]), 0.0) for index, text in enumerate(texts)]
-    pairs = pd.DataFrame([*positives, *negatives], columns=["first", "second", "label"])
-    run = TrainingRun(encoder, TrainingConfig(loss, 0.003, 20, epochs=6, frozen_blocks=0), pairs, CPU)
-    scores = [score_pairs(model, pairs) for model in (run.initial_network(0), run.train(0, tmp_path))]
-    before, after = (values[:64].mean() - values[64:].mean() for values in scores)
-    assert after > 2 * before
 
 
 def test_batches_group_pairs_of_similar_length() -> None:

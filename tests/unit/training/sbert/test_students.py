@@ -76,17 +76,6 @@ def build_experiment(work: Path, recipe: Recipe, **changes: object) -> StudentEx
     return StudentExperiment(work, recipe, replace(recipe.task, **changes), CPU)
 
 
-def test_texts_are_truncated_like_those_of_the_ranker(prepared_work_dir: Path, encoder: Path) -> None:
-    tokeniser = WordPieceTokeniser.load(encoder, MaxLengths(8, 38))
-    train = load_arguments(prepared_work_dir, "train", tokeniser)
-    table = pd.read_parquet(prepared_work_dir / "train.pieces.parquet")
-    assert train[["docno", "premise"]].equals(table[["docno", "premise"]])
-    model = build_network(encoder, LEARNING, 0, CPU)
-    assert isinstance(model, SentenceTransformer)
-    pieces = [model.tokenizer(conclusion)["input_ids"][1:-1] for conclusion in train["conclusion"][:50]]
-    assert pieces == [tokeniser.encode_query(conclusion) for conclusion in table["conclusion"][:50]]
-
-
 def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) -> None:
     pairs, reseeded = (sample_gold_pairs(train, 50, np.random.default_rng(seed)) for seed in (0, 1))
     assert pairs["label"].tolist() == [1.0] * 50 + [0.0] * 50
@@ -138,7 +127,6 @@ def test_validator_metrics_match_brute_force_and_fit(
     }
     values = {name: 100 * by_query.mean() for name, by_query in expected.items()}
     assert validator.retrieval_metrics(model, False) == pytest.approx(values, abs=1e-3)
-
     queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)  # MAP@20 equals that of `fit`
     scorer = encoder_cosine_scorer(PretrainedEncoder(str(encoder)), CPU)
     map_at_20 = validate_candidates(queries, np.arange(25), scorer)[0]["MAP@20"]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from submission.errors import CheckpointError, InputError
+from submission.errors import InputError
 from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
-from training.fitting.fit import save_network
-from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
+from training.fitting.language_model import LanguageModel
 from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 
 READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
@@ -60,16 +57,3 @@ def test_negatives_are_sampled_by_frequency() -> None:
     assert single.loss(build_model(), np.array([0]), np.array([0])).item() == 0  # a single word has no context
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
-
-
-def test_checkpoint_reproduces_predictions(tmp_path: Path) -> None:
-    model, provenance = build_model(), {"training_data": {"input": {}}}
-    save_network(tmp_path / "words", LanguageModelCheckpoint, model, READER, {}, provenance, "# test\n", None)
-    loaded = LanguageModelCheckpoint.load(tmp_path / "words")
-    assert loaded.tokeniser.vocabulary.terms == READER.vocabulary.terms
-    for (actual, _), (expected, _) in zip(loaded.network.predictions(PASSAGES), model.predictions(PASSAGES), strict=True):
-        assert torch.equal(actual, expected)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LanguageModel, "scores", lambda _, predicted: predicted @ torch.ones(6, 6))
-        with pytest.raises(CheckpointError, match="the text processing or the network has changed; retrain the network"):
-            LanguageModelCheckpoint.load(tmp_path / "words")

@@ -58,13 +58,6 @@ def test_whole_debates_are_held_out(debates: int, held_out: int) -> None:
         mask_held_out_debates(arguments(1), 0)
 
 
-def test_scores_are_in_the_order_of_rows(encoder: Path) -> None:
-    trainee, table = build_network(build_recipe(encoder), Path(), Path()), arguments()
-    order, scores = np.random.default_rng(0).permutation(len(table)), score_arguments(trainee, table, CPU)
-    assert len(set(scores.tolist())) > 20
-    assert np.allclose(score_arguments(trainee, table.iloc[order], CPU), scores[order], atol=1e-6)
-
-
 def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) -> None:
     trainee = build_network(build_recipe(encoder), Path(), Path())
     pooler = load_pooler_weights(PretrainedEncoder(str(encoder)))
