@@ -277,5 +277,5 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
     with pytest.raises(InputError, match=command):
         spec.check_prepared(tmp_path / "none")
     if task not in ("pairs", "quality"):  # data of several sources cannot be prepared again
-        with pytest.raises(UsageError, match=rf"run `prepare {command.split()[0]}`.* and `fit`"):
+        with pytest.raises(UsageError, match=f"run `prepare {kind}`.* and `fit`"):
             spec.prepare_again(tmp_path, tmp_path, {"qrels": {"judged": "0"}, "runs": {}})
