@@ -22,10 +22,10 @@ MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 
 @dataclass
 class Report:
-    """Report of all checks: lines, exit code of the first error and number of errors."""
+    """Report of the errors of all checks."""
 
     lines: list[str] = field(default_factory=list)
-    exit_code: int = 0
+    exit_code: int = 0  # of the first error; 0 if there are none
     error_count: int = 0
 
     def add_note(self, note: str) -> None:

@@ -17,7 +17,11 @@ def list_module_names(package_path: Iterable[str]) -> list[str]:
 
 
 def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
-    """Return the subclass of `base` in module `name` of a package; raise UsageError if there is no such module."""
+    """Return the subclass of `base` in module `name` of a package.
+
+    Raises:
+        UsageError: If there is no such module; the message calls the class a `kind`.
+    """
     names = list_module_names(import_module(package).__path__)
     if name not in names:
         raise UsageError(f"unknown {kind} '{abbreviate(name)}'; {suggest(name, names)}")

@@ -41,7 +41,7 @@ class LineIssue(NamedTuple):
 
 @dataclass(frozen=True)
 class RunFile:
-    """Lines and issues of a run file."""
+    """Parsed run file, which may have issues."""
 
     file: Path
     rows: list[RunLine]  # lines with six fields and a valid rank; an invalid score is NaN and also an issue

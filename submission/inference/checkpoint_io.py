@@ -65,9 +65,9 @@ class ProbeEntry(Protocol):
 
 @dataclass(frozen=True)
 class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
-    """A loaded checkpoint: network in evaluation mode, tokeniser, and fingerprint of everything that affects its output.
+    """A loaded checkpoint, whose network is in evaluation mode.
 
-    A checkpoint is pickled as its path; the receiving process loads and verifies it once.
+    A checkpoint is pickled as a path; the receiving process loads and verifies the checkpoint once.
     """
 
     name_key: ClassVar[str]  # config.json key of the network's name
@@ -75,7 +75,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
 
     network: NetworkT
     tokeniser: TokeniserT
-    fingerprint: str
+    fingerprint: str  # hash of everything that affects the network's output
     directory: Path | None = None  # absolute path of the loaded checkpoint; None if it was not loaded from a directory
     precision: torch.dtype | None = None  # encoder precision on a CPU; None means float32
 

@@ -25,7 +25,7 @@ class EnricherConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EnricherProbe(msgspec.Struct):
-    """A text with the annotations of its passages."""
+    """A probe text with the expected annotations of each passage."""
 
     text: str
     passages: list[list[TokenAnnotation]]

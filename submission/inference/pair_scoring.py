@@ -36,7 +36,7 @@ class TokenCache(TokenSource):
     """A cache of token ids computed from texts; equivalent tokenisers share tokens."""
 
     def __init__(self, topics: pd.DataFrame, load_premises: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
-        """Create from topics `qid query` and a function that loads premises `docno premise` by docno.
+        """Create a cache from topics `qid query` and a function that loads premises `docno premise` by docno.
 
         The stopwatch measures the stage "tokenisation".
         """
@@ -77,7 +77,7 @@ class TokenisedPairs:
     def from_names(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
     ) -> Self:
-        """Create from the names of each pair's query and premise, and the token ids by name."""
+        """Create pairs from the names of each pair's query and premise, and the token ids of queries and premises by name."""
         names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for names, ids in zip(names_by_side, (queries, premises), strict=True):

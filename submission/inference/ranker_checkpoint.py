@@ -39,7 +39,7 @@ UNICODE_PROBE_PAIRS = (  # decomposed and full-width letters, a soft hyphen, a z
 
 
 class RankerProbe(msgspec.Struct):
-    """A pair with its token ids and score."""
+    """A probe pair with the expected token ids and score."""
 
     query: str
     premise: str

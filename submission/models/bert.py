@@ -63,7 +63,7 @@ class EncodedPairs:
     """Encoder output for pairs; each property is computed on access."""
 
     def __init__(self, layers: tuple[Tensor, ...], chunks: DocumentChunks, query_length: int, document_length: int) -> None:
-        """Create from the hidden states (R, T, E) of each layer."""
+        """Create the output from the hidden states (R, T, E) of each layer and the padded lengths Q and D of the texts."""
         self._layers, self._chunks = layers, chunks
         self._query_length, self._document_length = query_length, document_length
 

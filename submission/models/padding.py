@@ -30,10 +30,10 @@ def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.n
 
 @dataclass(frozen=True)
 class PaddedTexts:
-    """Token ids (N, L) int32 of texts, padded once so that a batch is a selection of rows, and the texts' lengths (N,)."""
+    """Texts as token ids, padded once so that a batch is a selection of rows."""
 
-    ids: Tensor
-    lengths: Tensor
+    ids: Tensor  # (N, L) int32
+    lengths: Tensor  # (N,) lengths without padding
 
     @classmethod
     def from_ids(cls, texts: Sequence[TokenIds]) -> Self:

@@ -130,7 +130,7 @@ def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> A
 
 
 def load_or_build_conclusion_index(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> ConclusionIndex:
-    """Load the index of a collection `docno conclusion` from the cache, or build it; the store's key must cover it."""
+    """Load the index of a collection `docno conclusion` from the cache, or build it; the key must cover the collection."""
     data = store.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes())
     return ConclusionIndex.from_bytes(data)
 

@@ -120,10 +120,10 @@ def _format_fields(settings: msgspec.Struct) -> str:
 
 @dataclass(frozen=True)
 class Hits:
-    """Document numbers and scores, best first."""
+    """Retrieved documents, best first."""
 
-    documents: np.ndarray
-    scores: np.ndarray
+    documents: np.ndarray  # (N,) document numbers
+    scores: np.ndarray  # (N,)
 
 
 def build_query(terms: Iterable[str]) -> Query:

@@ -1,6 +1,7 @@
 """Read and write checkpoint directories with provenance.json: hashes of all files, and the training data.
 
-Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed.
+Functions that read raise CheckpointError if a file is missing, unreadable, damaged or malformed. They first restore a
+directory whose replacement was interrupted.
 """
 
 import hashlib

@@ -42,7 +42,7 @@ DISTRIBUTION_NAMES = {"sklearn": "scikit-learn", "PIL": "pillow", "yaml": "PyYAM
 
 
 class ParsedModule(NamedTuple):
-    """Hash and imports of a module."""
+    """Parsed module, reduced to what fingerprints depend on."""
 
     syntax_hash: str  # SHA-256 of the syntax tree, excluding code that only reports
     imports: frozenset[str]  # dotted names of modules and their members

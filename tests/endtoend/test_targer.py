@@ -131,8 +131,8 @@ INVALID_RECIPES = {
     "no task": (TAGGING, "", 2, "targer cannot be trained on pairs"),
     "two tasks": (TAGGING, LANGUAGE_MODEL + TAGGING, 2, "at most one task table"),
     "a missing language model": ('"words"', '"speech"', 4, "speech: checkpoint not found"),
-    "other layers": ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the vocabulary or layer sizes of 'words' differ"),
-    "another vocabulary": ("max_terms = 40", "max_terms = 39", 2, "use the same vectors and [network]"),
+    "other layers": ("hidden = 12", "hidden = 13", 2, "tagging.init_from: 'words' has other layer sizes; use its"),
+    "another vocabulary": ("max_terms = 40", "max_terms = 39", 2, "tagging.init_from: 'words' has another vocabulary"),
     "an encoder": ("[tagging]", "[encoder]\nfrozen_layers = 3\n[tagging]", 2, "targer has no pretrained encoder"),
     "a margin": ("[training]", "[training]\nmargin = 2.0", 2, "training.margin applies to [pairs] only"),
 }

@@ -104,9 +104,8 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             jobs[name] = pool.submit(run_fit, name)
     failed = [name for name, job in jobs.items() if job.result()]
     if failed:
-        raise SystemsFailedError(
-            f"recipes failed or skipped: {', '.join(failed)}; all others finished; run the same command again to retry"
-        )
+        cause = f"recipes failed or skipped: {', '.join(failed)}; all others finished"
+        raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
 
 
 def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:

@@ -78,7 +78,7 @@ def named_path(text: str) -> tuple[str, Path]:
 
 
 def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
-    """Return the files by name; raise UsageError if two files have the same name."""
+    """Return the files by name; raise UsageError if two files of this kind (qrels or run) have the same name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate is not None:

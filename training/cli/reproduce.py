@@ -96,8 +96,8 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if (file_hash := vectors["vectors_file"]) != "none":
-            cause = f"its word vectors were read from a file (SHA-256 {file_hash[:12]}…)"
-            raise UsageError(f"{output.name}: {cause}; retrain it with `prepare vectors --from-file` and `fit`")
+            fix = f"run `python -m training prepare vectors --work-dir {work_dir} --from-file FILE` and `fit` instead"
+            raise UsageError(f"{output.name}: trained on word vectors from a file (SHA-256 {file_hash[:12]}…); {fix}")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.prepare_vectors(work_dir, work_dir / "vectors", word_vectors.VectorSettings(**settings), None, False)
     initial = recipe.initial_checkpoint

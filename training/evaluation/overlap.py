@@ -19,7 +19,7 @@ MAX_LISTED = 3  # maximum number of topics listed in a message
 
 @dataclass(frozen=True)
 class Overlap:
-    """Topics of a run that qrels judge, and the judged documents among its top five."""
+    """Overlap of a run and qrels in topics, and in documents among the top five of the run."""
 
     run: str  # name
     qrels: str  # name

@@ -96,12 +96,12 @@ def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
 
 
 class LengthPanel(NamedTuple):
-    """Word counts, scores and quality percentiles of a data set's arguments, each (arguments,)."""
+    """Panel of the plot of scores by length: the arguments of a data set."""
 
     title: str
-    words: np.ndarray
-    scores: np.ndarray
-    quality: np.ndarray
+    words: np.ndarray  # (arguments,) word counts
+    scores: np.ndarray  # (arguments,)
+    quality: np.ndarray  # (arguments,) percentiles
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:

@@ -10,7 +10,7 @@ SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Axis labels of a learning curve, and the metric that selects the checkpoint."""
+    """Description of a task's learning curve and of how a network is selected on it."""
 
     loss_label: str
     measures: tuple[str, str, str]

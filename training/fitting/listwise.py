@@ -36,10 +36,10 @@ PADDING = -1
 
 @dataclass(frozen=True)
 class TrainingLists:
-    """Row numbers (N, n) int64 and labels (N, n) float32 of training lists; -1 is padding."""
+    """N training lists of at most n labelled rows of a table; -1 is padding."""
 
-    rows: np.ndarray
-    labels: np.ndarray
+    rows: np.ndarray  # (N, n) int64 row numbers
+    labels: np.ndarray  # (N, n) float32
 
 
 class ListwiseTask(Task[Ranker]):

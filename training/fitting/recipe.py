@@ -27,7 +27,7 @@ NonNegativeFloat = Annotated[float, Meta(ge=0, lt=MAX_FLOAT)]
 
 
 class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Pretrained encoder of a BERT network."""
+    """Settings of the pretrained encoder of a BERT network."""
 
     name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
     init_from: str = ""  # checkpoint in the output folder that provides the encoder (CEDR: vanilla_bert)

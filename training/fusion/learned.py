@@ -147,7 +147,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate the effect of removing or adding each feature, and the mean of ranking by that feature alone."""
+    """Tabulate, by `column`, the effect of removing or adding features to the fusion `name`, and the mean of each alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)
@@ -155,7 +155,7 @@ def _feature_table(
 
 
 def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column: str) -> pd.DataFrame:
-    """Tabulate means, differences from the baseline with intervals, and p values, by headline measure."""
+    """Tabulate means, differences from the baseline with intervals, and p values, by headline measure and run (`column`)."""
     leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
     if len(values) < 2:
         return pd.DataFrame(columns=leading_columns)

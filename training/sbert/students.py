@@ -51,7 +51,7 @@ class StudentPairSettings(Protocol):
 
 
 class Variant(NamedTuple):
-    """Loss and training pairs of a network; a variant without a loss is the pretrained encoder."""
+    """Variant of a network, by how it is trained; a variant without a loss is the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH

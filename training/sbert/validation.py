@@ -47,7 +47,7 @@ class ConclusionValidator:
         return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
     def map_at_20(self, model: Network, bfloat16: bool) -> float:
-        """Return MAP@20 (percent) over each conclusion's candidates."""
+        """Return MAP@20 (percent) over each conclusion's candidates; pairs are scored in bfloat16 if set."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]

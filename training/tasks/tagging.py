@@ -73,9 +73,10 @@ class TaggingSpec(TaskSpec, frozen=True):
             shapes, expected_shapes = (
                 {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
             )
-            if model.tokeniser.vocabulary.terms != vocabulary.terms or shapes != expected_shapes:
-                cause = f"the vocabulary or layer sizes of {self.init_from!r} differ from the recipe's"
-                raise UsageError(f"tagging.init_from: {cause}; use the same vectors and [network]")
+            if model.tokeniser.vocabulary.terms != vocabulary.terms:
+                raise UsageError(f"tagging.init_from: {self.init_from!r} has another vocabulary; use its word vectors")
+            if shapes != expected_shapes:
+                raise UsageError(f"tagging.init_from: {self.init_from!r} has other layer sizes; use its [network] settings")
             network.load_state_dict(network.state_dict() | pretrained)
             source["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
         return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, source)
@@ -102,7 +103,7 @@ class TaggingSpec(TaskSpec, frozen=True):
 
 @dataclass(frozen=True)
 class TaggedPassages:
-    """Passages and the tags of their tokens."""
+    """Tokenised passages with one tag per token."""
 
     passages: list[SurfacePassage]
     tags: list[list[str]]

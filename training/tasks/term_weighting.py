@@ -84,10 +84,10 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
 
 @dataclass(frozen=True)
 class TrainingPassages:
-    """Word-piece ids of training passages, and targets (N, L) int8, which are -1 on pieces that do not start a word."""
+    """Training passages with one target per word piece."""
 
     word_pieces: PaddedTexts
-    targets: Tensor
+    targets: Tensor  # (N, L) int8; -1 on pieces that do not start a word
 
     @classmethod
     def from_examples(cls, examples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Self:

@@ -24,9 +24,9 @@ class CEDRKNRM(BERTRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder configuration, and dropout before the last layer."""
+        """Configuration of the network."""
 
-        dropout: float = 0.2
+        dropout: float = 0.2  # before the last layer
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

@@ -25,7 +25,7 @@ class GRU(SiameseRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Layer sizes; the embedding table includes rows for padding and unknown words.
+        """Configuration of the network; the embedding table includes rows for padding and unknown words.
 
         `interaction`: the linear layer also reads |d - q| and d · q (Conneau et al. 2017). Without it (Entezari 2020), the
         topic does not affect the ranking.

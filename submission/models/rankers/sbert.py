@@ -22,9 +22,9 @@ class SBERT(BERTRanker, DenseRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder configuration, and the scope of retrieval: all premises, or those whose conclusions are retrieved."""
+        """Configuration of the network and of retrieval."""
 
-        scope: Literal["premises", "conclusions"] = "conclusions"
+        scope: Literal["premises", "conclusions"] = "conclusions"  # search all premises, or those of retrieved conclusions
 
     def build_encoder(self, config: Any) -> Encoder:
         return TextEncoder(config)

@@ -18,10 +18,10 @@ class TFRBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder configuration, the input, and dropout before the linear layer."""
+        """Configuration of the network."""
 
         topic: bool = True  # whether the topic is part of the input
-        dropout: float = 0.1
+        dropout: float = 0.1  # before the linear layer
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

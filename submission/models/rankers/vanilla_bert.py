@@ -17,7 +17,7 @@ class VanillaBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Encoder configuration, and dropout before the linear layer."""
+        """Configuration of the network; dropout precedes the linear layer."""
 
         dropout: float = 0.1
 

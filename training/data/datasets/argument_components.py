@@ -36,7 +36,7 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class TaggedDocument:
-    """A document's tokens and their BIO tags."""
+    """A tokenised document with one BIO tag per token."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]

@@ -28,10 +28,10 @@ SPLIT_SEED = 0  # one split for all network seeds
 
 @dataclass(frozen=True)
 class Setting:
-    """Training data sets, their folds, and further test data sets."""
+    """Experimental setting: the data that networks are trained and tested on, and which networks are trained."""
 
     train_data: tuple[str, ...]
-    test_data: tuple[str, ...] = ()
+    test_data: tuple[str, ...] = ()  # tested on besides the test folds
     n_folds: int = 1  # 1: train on everything
     group_by: str = "debate"  # held-out unit: debate or topic
     all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss

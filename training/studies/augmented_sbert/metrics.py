@@ -12,7 +12,7 @@ from training.data.datasets.sentence_pairs import PairDataset
 
 
 class Published(NamedTuple):
-    """Published means and standard deviations on test and dev, and number of silver pairs."""
+    """Published result of a network in percent: means and standard deviations over seeds."""
 
     test: float
     test_sd: float | None

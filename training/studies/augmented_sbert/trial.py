@@ -46,16 +46,14 @@ def train_best_seed(
         work_dir: Directory that no other run uses.
     """
     steps = max(1, round(fraction * run.step_count))
-    dev_scores = {seed: _train_first_steps(run, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
+    dev_scores = {seed: _train_steps(run, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
     best = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
     log.info("Dev metric after %d of %d steps: %s", steps, run.step_count, message)
     return run.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
 
 
-def _train_first_steps(
-    run: TrainingRun, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path
-) -> float:
+def _train_steps(run: TrainingRun, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
     """Train a seed's first steps, cache its state and return its dev metric."""
 
     def write(*files: Path) -> None:
@@ -110,7 +108,7 @@ class Encoders:
 
 
 class Result(msgspec.Struct):
-    """Dev and test metrics of a network in percent, and the cost of its training."""
+    """Result of training and evaluating a network; metrics are in percent."""
 
     dev: float
     test: float
@@ -157,7 +155,7 @@ class Trial:
         return Result(dev, test, silver_count, round(time.monotonic() - start, 1))
 
     def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
-        """Return a network and its number of silver training pairs."""
+        """Load or train a network; return it with the number of silver training pairs."""
         if network == UNTRAINED:
             return self._build(self._settings.student), 0
         if network in (CROSS_ENCODER, BI_ENCODER):
@@ -174,11 +172,11 @@ class Trial:
         return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Return the teacher's labels (pairs,) of pairs."""
+        """Label pairs (N,) with the task's teacher, which is trained if it is not cached."""
         return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
-        """Return a strategy's silver pairs `first second label`; for BM25_SEMANTIC the union of those of BM25 and SEMANTIC."""
+        """Sample and label a strategy's silver pairs `first second label`; BM25_SEMANTIC unites those of BM25 and SEMANTIC."""
         if strategy == BM25_SEMANTIC:
             union = pd.concat([self.silver_pairs(BM25), self.silver_pairs(SEMANTIC)], ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)

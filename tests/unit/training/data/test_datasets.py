@@ -160,9 +160,7 @@ def test_prepare_quality_writes_one_table_per_data_set(tmp_path: Path, capsys: p
     command = ["prepare", "quality", "-i", str(data), "--work-dir", str(work)]
     data.mkdir()
     assert main(command) == 3
-    assert (
-        f"no data set; download one into a folder with one of the names {ukp_conv_arg_rank.FOLDER}" in capsys.readouterr().err
-    )
+    assert f"no data set; download one into its folder ({ukp_conv_arg_rank.FOLDER}" in capsys.readouterr().err
     (data / ibm_argq.FOLDER).mkdir()
     assert main(command) == 3
     assert f"{ibm_argq.FOLDER}: no .tsv files" in capsys.readouterr().err
