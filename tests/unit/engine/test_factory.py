@@ -14,7 +14,7 @@ from submission.errors import UsageError
 from submission.inference.device import choose_device
 
 
-@pytest.mark.parametrize("address", ["", "head", "ray://head:1", "a b:1", "head:port", "h:1/x", ":1"])
+@pytest.mark.parametrize("address", ["", "head", "ray://head:1", "head:port", ":1"])
 def test_rank_rejects_invalid_ray_addresses(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["rank", "--engine", "ray", "--ray-address", address])
@@ -31,18 +31,13 @@ def test_missing_ray_installation_fails(
     assert not (tmp_path / "out").exists()
 
 
-class Engine(type(LOCAL_ENGINE)):  # type: ignore[misc]
-    description = "a cluster"
-    has_gpu = True
-
-
-def test_device_of_the_engine() -> None:
-    assert choose_device("auto", Engine()).type == choose_device("cuda", Engine()).type == "cuda"
-    assert choose_device("cpu", Engine()).type == "cpu"
-    Engine.has_gpu = False
-    assert choose_device("auto", Engine()).type == "cpu"
-    with pytest.raises(UsageError, match="no CUDA device in a cluster"):
-        choose_device("cuda", Engine())
+def test_device_is_the_gpu_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
+    assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+    monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)
+    assert choose_device("auto", LOCAL_ENGINE).type == "cpu"
+    with pytest.raises(UsageError, match="no CUDA device"):
+        choose_device("cuda", LOCAL_ENGINE)
 
 
 @pytest.mark.parametrize(

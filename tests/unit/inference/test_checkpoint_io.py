@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Callable
@@ -17,8 +16,8 @@ from safetensors.torch import load, load_file, save
 from submission.engine.base import CPU
 from submission.errors import CheckpointError
 from submission.inference.checkpoint_io import NetworkCheckpoint
-from submission.inference.enricher_checkpoint import PROBE_TEXTS, EnricherCheckpoint, load_enricher
-from submission.inference.ranker_checkpoint import PROBE_PAIRS, UNICODE_PROBE_PAIRS, RankerCheckpoint, load_checkpoint
+from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
+from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import pad
 from submission.systems.execution import CheckpointStore
 from tests.conftest import update_hash, write_deepct, write_targer, write_tiny_ranker
@@ -48,20 +47,12 @@ def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
     for key, tensor in checkpoint.network.state_dict().items():
         assert torch.equal(tensor, stored[key].float()), key
         assert stored[key].dtype == (torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32), key
-    probe = json.loads((directory / "probe.json").read_text())
-    assert [row.get("query") or row.get("text", "") for row in probe] == (
-        [query for query, _ in PROBE_PAIRS + UNICODE_PROBE_PAIRS] if name == "knrm" else list(PROBE_TEXTS)
-    )
 
 
 @pytest.mark.parametrize(
     ("name", "file", "change"),
     [
-        (
-            "knrm",
-            "model.safetensors",
-            lambda content: save(load(content), {"note": "same"}),
-        ),
+        ("knrm", "model.safetensors", lambda content: save(load(content), {"note": "same"})),
         ("knrm", "config.json", lambda content: content.replace(b'"dropout": 0.2', b'"dropout": 0.3')),
         ("deepct", "config.json", lambda content: content.replace(b'"scale": 100', b'"scale": 99')),
         ("deepct", "tokenizer.json", lambda content: content + b"\n"),
@@ -101,11 +92,8 @@ def test_pairs_are_scored_independently(checkpoints: Path) -> None:
     checkpoint = load_checkpoint(checkpoints / "knrm")
     zoos, golf, cages = "Are zoos cruel?", "golf", "wild animals in cages"
     pairs = [(zoos, cages), (golf, "zoos"), (zoos, "zoos"), (golf, "zoos"), ("", "")]
-    tokeniser = checkpoint.tokeniser
-    alone = [
-        checkpoint.network(*pad([tokeniser.encode_query(q)]), *pad([tokeniser.encode_premise(p)])).item() for q, p in pairs
-    ]
-    scores = checkpoint.score(pairs)
+    encode, scores = checkpoint.tokeniser, checkpoint.score(pairs)
+    alone = [checkpoint.network(*pad([encode.encode_query(q)]), *pad([encode.encode_premise(p)])).item() for q, p in pairs]
     np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
     assert (scores.dtype, len(set(scores.tolist())), checkpoint.score([]).shape) == (np.float32, 4, (0,))
 
@@ -125,11 +113,10 @@ def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch
             pickle.dumps(kind(checkpoint.network, checkpoint.tokeniser, "a test"))
 
 
-def test_precision_is_pickled_with_the_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", [torch.bfloat16, None])
+def test_precision_is_pickled_with_the_checkpoint(precision: torch.dtype | None, tmp_path: Path) -> None:
     write_tiny_ranker(tmp_path, "sbert", seed=0)
-    for precision in (torch.bfloat16, None):
-        checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
-        unpickled = pickle.loads(pickle.dumps(checkpoint))
-        assert unpickled.fingerprint == checkpoint.fingerprint == load_checkpoint(tmp_path / "sbert").fingerprint
-        for loaded in (checkpoint, unpickled):
-            assert loaded.get_network(CPU).encoder.precision is precision
+    checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
+    unpickled = pickle.loads(pickle.dumps(checkpoint))
+    assert unpickled.fingerprint == checkpoint.fingerprint == load_checkpoint(tmp_path / "sbert").fingerprint
+    assert {loaded.get_network(CPU).encoder.precision for loaded in (checkpoint, unpickled)} == {precision}

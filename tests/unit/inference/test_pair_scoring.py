@@ -83,20 +83,19 @@ def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: p
     assert len(set(expected)) == 6
 
 
-def test_documents_are_loaded_once_for_all_tokenisers() -> None:
-    loaded: list[str] = []
+def test_documents_are_loaded_once_for_equal_tokens() -> None:
+    loads: list[str] = []
 
     def load(docnos: Iterable[str]) -> pd.DataFrame:
-        loaded.extend(docnos)
-        return CORPUS[CORPUS["docno"].isin(loaded)]
+        loads.extend(docnos)
+        return CORPUS[CORPUS["docno"].isin(loads)]
 
     tokens = TokenCache(TOPICS, load, Stopwatch())
     golf, cruel = (WordTokeniser(Vocabulary([word]), MaxLengths()) for word in ("golf", "cruel"))
     cut = WordTokeniser(Vocabulary(["zoos"]), MaxLengths(premise=1))
-    for tokeniser, docnos, expected in (
-        (golf, ["b"], {"b": [2, 1, 1]}), (cruel, ["a", "b", "a"], {"a": [1, 1, 2], "b": [1, 1, 1]}), (cut, ["a"], {"a": [2]}),
-    ):  # fmt: skip
-        ids = tokens.get_premise_ids(tokeniser, docnos)
-        assert {docno: token_ids.tolist() for docno, token_ids in ids.items()} == expected
-    assert loaded == ["b", "a", "a"]  # the last tokeniser shares no tokens
+    calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (cut, ["a"])]
+    ids = [tokens.get_premise_ids(*call) for call in calls]
+    expected = [{"b": [2, 1, 1]}, {"a": [1, 1, 2], "b": [1, 1, 1]}, {"a": [2]}]
+    assert [{docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids] == expected
+    assert loads == ["b", "a", "a"]  # the last tokeniser shares no tokens
     assert tokens.get_query_ids(golf) == {"1": [1, 1], "2": [1]}

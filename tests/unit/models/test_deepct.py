@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
 from submission.models.enricher import TokenAnnotation
@@ -12,7 +11,6 @@ from submission.models.padding import pad
 from submission.text.passages import PassageReader
 from tests.conftest import TINY_BERT, build_tiny_tokenizer
 
-CPU = torch.device("cpu")
 TEXTS = ["topic filler topic abc", "filler", "", "topic " * 30 + "filler abc. abc!", "abc filler"]
 BERT = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}
 
@@ -56,9 +54,3 @@ def test_term_frequencies_match_hand_computed_values() -> None:
     # "cage": 50 + 121; "cages": 0.4 is dropped, 12.5 rounds to 12; unknown words are dropped
     assert network.compute_term_frequencies([first, second]) == {"cage": 171, "cages": 12, "zoo": 1}
     assert network.compute_term_frequencies([]) == {}
-
-
-def test_more_word_pieces_than_positions_fail() -> None:
-    DeepCT(DeepCT.Config(bert=BERT, pieces=62))
-    with pytest.raises(ValueError, match="pieces is 63; expected 1 to 62"):
-        DeepCT(DeepCT.Config(bert=BERT, pieces=63))

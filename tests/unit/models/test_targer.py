@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
 
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.targer import TARGER, join_adjacent
@@ -12,45 +11,12 @@ from submission.text.surface_tokens import CHARACTER_ID_COUNT, SurfaceReader
 from submission.text.vocabulary import Vocabulary
 
 TAGS = ("O", "B-P", "I-P")
-LENGTHS = (6, 2, 1, 4)
 
 
 def network(cell: str = "lstm", **fields: float) -> TARGER:
     torch.manual_seed(0)
     config = TARGER.Config(12, TAGS, CHARACTER_ID_COUNT, 8, 5, filters=3, cell=cell, hidden=7, **fields)  # type: ignore[arg-type]
     return TARGER(config).eval()
-
-
-def make_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Draw nine distinct words in four sequences."""
-    mask = torch.arange(6) < torch.tensor(LENGTHS)[:, None]
-    return torch.randint(1, 12, (9,)), torch.randint(0, CHARACTER_ID_COUNT, (9, 20)), torch.randint(0, 9, mask.shape), mask
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_tags_do_not_depend_on_padding_or_batch(cell: str) -> None:
-    tagger, (ids, letters, words, mask) = network(cell), make_batch()
-    together = tagger(ids, letters, words, mask)
-    assert together.shape == (4, 6, 5)
-    assert together[mask].std() > 0.01
-    for row, length in enumerate(LENGTHS):
-        alone = tagger(ids, letters, words[row : row + 1, :length], mask[row : row + 1, :length])
-        torch.testing.assert_close(together[row, :length], alone[0], rtol=1e-5, atol=1e-6)
-        repadded = words.masked_fill(~mask, 8)
-        torch.testing.assert_close(tagger(ids, letters, repadded, mask)[mask], together[mask], rtol=0, atol=0)
-
-
-@torch.no_grad()
-def test_dropout_only_in_training() -> None:
-    tagger, batch = network(dropout=0.0, output_dropout=0.5), make_batch()
-    assert torch.equal(tagger(*batch), tagger(*batch))
-    tagger.train()
-    assert not torch.equal(tagger(*batch), tagger(*batch))
-    tagger.output_dropout.p = 1.0
-    assert torch.equal(tagger(*batch), tagger.emission.bias.expand(4, 6, -1))
-    tagger.output_dropout.p, tagger.dropout.p = 0.0, 0.5
-    assert not torch.equal(tagger(*batch), tagger(*batch))
 
 
 TEXT = "The women's rights (since 1920) are good. Zoos aren't."
@@ -81,8 +47,9 @@ def test_indexed_components_have_the_original_text() -> None:
 
 
 @torch.no_grad()
-def test_tags_and_positions_do_not_depend_on_the_batch() -> None:
-    tagger = network()
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_tags_and_positions_do_not_depend_on_the_batch(cell: str) -> None:
+    tagger = network(cell)
     tagger.embedding.weight[2:] *= 30
     tagger.crf.transitions[1:-1, 1:] = 0
     texts = [TEXT, "Zoos!", "Are zoos good? The women's Zoos " * 9]
@@ -94,3 +61,14 @@ def test_tags_and_positions_do_not_depend_on_the_batch() -> None:
         assert [word.surface for word in words] == passage.tokens
         assert [passage.text[word.start : word.end] for word in words] == passage.tokens
         assert all(word.weight == float(word.label != "O") for word in words)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("field", ["dropout", "output_dropout"])
+def test_dropout_only_in_training(field: str) -> None:
+    tagger = network(**{"dropout": 0.0, "output_dropout": 0.0, field: 0.5})
+    mask = torch.ones(2, 6, dtype=torch.bool)
+    batch = torch.arange(1, 10), torch.ones(9, 20, dtype=torch.int64), torch.arange(12).reshape(2, 6) % 9, mask
+    assert torch.equal(tagger(*batch), tagger(*batch))
+    tagger.train()
+    assert not torch.equal(tagger(*batch), tagger(*batch))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,35 +21,25 @@ CONCLUSIONS = {
 CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSIONS.values())})
 
 
-def retrieve_candidates(*queries: str) -> pd.DataFrame:
-    """Retrieve for topics 1, 2, …"""
-    topics = pd.DataFrame({"qid": [str(n) for n in range(1, len(queries) + 1)], "query": queries})
-    return retrieve(topics, ConclusionIndex.build(CORPUS))
-
-
-def test_retrieve_orders_ties_and_premises() -> None:
-    ranking = retrieve_candidates("Are zoos cruel?", "golf")
+def test_retrieval_orders_ties_and_skips_unknown_words(caplog: pytest.LogCaptureFixture) -> None:
+    topics = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["Are zoos cruel?", "quux", "golf"]})
+    ranking = retrieve(topics, ConclusionIndex.build(CORPUS))
     # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
     assert list(ranking[["qid", "docno", "rank"]].itertuples(index=False, name=None)) == [
-        ("1", "d3", 1), ("1", "d2", 2), ("1", "d4", 3), ("1", "d0", 4), ("2", "d1", 1),
+        ("1", "d3", 1), ("1", "d2", 2), ("1", "d4", 3), ("1", "d0", 4), ("3", "d1", 1),
     ]  # fmt: skip
     scores = ranking["score"].tolist()
     assert scores[0] == scores[1] == scores[2] > scores[3] > 0
-
-
-def test_topics_without_known_words_have_no_candidates(caplog: pytest.LogCaptureFixture) -> None:
-    ranking = retrieve_candidates("quux", "golf")
-    assert ranking["qid"].unique().tolist() == ["2"]
-    assert "topic 1 (quux): no conclusion contains a query term" in caplog.text
-    assert retrieve_candidates("quux").columns.tolist() == ["qid", "docno", "rank", "score"]
+    assert "topic 2 (quux): no conclusion contains a query term" in caplog.text
+    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == ["qid", "docno", "rank", "score"]
 
 
 def test_scores_equal_rank_bm25() -> None:
     rng = np.random.default_rng(3)
     words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
     weights = 1 / np.arange(1, 121)
-    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(1500)]
-    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{i:04}" for i in range(1500)], "conclusion": texts}))
+    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(600)]
+    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{i:04}" for i in range(600)], "conclusion": texts}))
     assert index.conclusions == sorted({normalise(text) for text in texts})
     reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
     sizes = []
@@ -61,15 +50,6 @@ def test_scores_equal_rank_bm25() -> None:
         assert index.find_top_conclusions(query) == [(i, expected[i]) for i in order if expected[i] > 0]
         sizes.append(len(index.find_top_conclusions(query)))
     assert (min(sizes), max(sizes)) == (0, 100)
-
-
-def test_serialisation_round_trip() -> None:
-    index = ConclusionIndex.build(CORPUS)
-    again = ConclusionIndex.from_bytes(index.to_bytes())
-    assert (again.conclusions, again.docnos) == (index.conclusions, index.docnos)
-    assert again.find_top_conclusions("Are zoos cruel people?") == index.find_top_conclusions("Are zoos cruel people?") != []
-    with pytest.raises(msgspec.MsgspecError):
-        ConclusionIndex.from_bytes(index.to_bytes()[:-3])
 
 
 def test_term_contributions_sum_to_the_score() -> None:

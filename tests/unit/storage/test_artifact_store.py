@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -37,37 +36,6 @@ def test_array_is_built_once_per_key(tmp_path: Path) -> None:
     assert load_array(tmp_path / "new", 4.0) == ([4.0, 0.0], True)
 
 
-@pytest.mark.parametrize("damage", ["bit", "cut", "longer", "zip", "swapped", "empty", "FIFO", "missing"])
-def test_damaged_array_is_rebuilt(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    load_array(tmp_path, 1.0)
-    file = tmp_path / "a.npy"
-    content = file.read_bytes()
-    np.save(file, np.array([0.0, 1.0]))
-    contents = {
-        "bit": bytes([*content[:-1], content[-1] ^ 1]), "cut": content[:-8], "longer": content + b"\0", "zip": b"PK\x03\x04",
-        "swapped": file.read_bytes(), "empty": b"",
-    }  # fmt: skip
-    file.unlink()
-    if damage == "FIFO":
-        os.mkfifo(file)
-    elif damage != "missing":
-        file.write_bytes(contents[damage])
-    assert load_array(tmp_path, 1.0) == ([1.0, 0.0], True)
-    assert file.read_bytes() == content
-    assert (re.search(r"a\.npy: .*; rebuilding the file", caplog.text) is not None) == (damage != "missing")
-
-
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "{}", "null", '"\udcff"', '{"files": {"a.npy": 3}}', '{"files": {"a.npy": {"key": ""}}}', "[" * 10**5],
-    ids=["empty", "list", "object", "null", "not UTF-8", "number for a file", "no hash", "deep"],
-)
-def test_damaged_manifest_is_empty(tmp_path: Path, content: str) -> None:
-    load_array(tmp_path, 1.0)
-    (tmp_path / MANIFEST).write_text(content, errors="surrogateescape")
-    assert load_array(tmp_path, 2.0) == ([2.0, 0.0], True)
-
-
 def test_files_are_built_together(tmp_path: Path) -> None:
     builds: list[int] = []
 
@@ -93,19 +61,6 @@ def test_failed_build_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"cannot be written \(No space left on device\)"):
         ArtifactStore(tmp_path, {}).build_files(["a"], write)
     assert not list(tmp_path.iterdir())
-
-
-def test_kill_between_manifest_and_rename_rebuilds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", lambda old, new: killed() if new.name == "a" else Path(old).rename(new))
-        with pytest.raises(KeyboardInterrupt):
-            ArtifactStore(tmp_path, {}).build_files(["a"], lambda file: file.write_text("1"))
-    assert "a" in read_manifest(tmp_path / MANIFEST).files
-    [file] = ArtifactStore(tmp_path, {}).build_files(["a"], lambda file: file.write_text("2"))
-    assert file.read_text() == "2"
 
 
 def test_files_of_other_inputs_need_overwrite(tmp_path: Path) -> None:
@@ -135,20 +90,13 @@ def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
 COUNT = JOURNAL_THRESHOLD + 3  # files, the last three of which are in the journal
 
 
-@pytest.fixture(scope="module")
-def finished_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def long_store(tmp_path: Path) -> Path:
     """Write a store with a journal."""
-    directory = tmp_path_factory.mktemp("long")
-    store = ArtifactStore(directory, {"key": 1})
+    store = ArtifactStore(tmp_path, {"key": 1})
     for index in range(COUNT):
         store.write(str(index), str(index))
-    return directory
-
-
-@pytest.fixture
-def long_store(finished_store: Path, tmp_path: Path) -> Path:
-    """Copy the store, for tests that modify it."""
-    return Path(shutil.copytree(finished_store, tmp_path, dirs_exist_ok=True))
+    return tmp_path
 
 
 def valid_files(directory: Path) -> set[int]:
@@ -166,36 +114,28 @@ def test_long_manifest_is_rewritten_rarely(tmp_path: Path, monkeypatch: pytest.M
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 210 - 202
 
 
-def test_first_write_merges_the_journal(long_store: Path) -> None:
-    store = ArtifactStore(long_store, {"key": 1})
-    assert store.load_or_build(str(COUNT - 1), lambda: b"rebuilt") == b"%d" % (COUNT - 1)
-    store.write("0", "other")
-    assert not (long_store / JOURNAL).exists()
-    assert valid_files(long_store) == set(range(COUNT))
-
-
 @pytest.mark.parametrize(
     ("damage", "lost"),
     [
-        (lambda lines: [*lines[:-1], lines[-1][:-5]], COUNT - 1), (lambda lines: [b"[]", *lines[1:], b""], COUNT - 3),
-        (lambda lines: [b"\xff", *lines[1:], b""], COUNT - 3), (lambda lines: [lines[0][:-3], *lines[1:], b""], COUNT - 3),
+        (lambda lines: [*lines[:-1], lines[-1][:-5]], COUNT - 1),
+        (lambda lines: [b"[]", *lines[1:], b""], COUNT - 3),
+        (lambda lines: [b"\xff", *lines[1:], b""], COUNT - 3),
     ],
-    ids=["incomplete", "another type", "not UTF-8", "cut"],
-)  # fmt: skip
-def test_damaged_journal_entry_loses_only_its_file(long_store: Path, damage: object, lost: int) -> None:
-    assert callable(damage)
+    ids=["incomplete", "another type", "not UTF-8"],
+)
+def test_damaged_journal_entry_loses_only_its_file(
+    long_store: Path, damage: Callable[[list[bytes]], list[bytes]], lost: int
+) -> None:
     (long_store / JOURNAL).write_bytes(b"\n".join(damage((long_store / JOURNAL).read_bytes().split())))
     assert valid_files(long_store) == {*range(COUNT)} - {lost}
     ArtifactStore(long_store, {"key": 1}).write(str(lost), "y")
     assert valid_files(long_store) == {*range(COUNT)}
+    assert not (long_store / JOURNAL).exists()  # merged by the write
 
 
-def test_overwrite_removes_old_journal(long_store: Path) -> None:
-    new_store = ArtifactStore(long_store, {"key": 2}, overwrite=True)
-    assert "0" not in new_store
-    new_store.write("0", "y")
+def test_overwrite_removes_old_files_and_journal(long_store: Path) -> None:
+    ArtifactStore(long_store, {"key": 2}, overwrite=True).write("0", "y")
     assert sorted(file.name for file in long_store.iterdir()) == ["0", MANIFEST]
-    assert valid_files(long_store) == {0}
 
 
 def test_failed_append_is_repaired(long_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,12 +38,6 @@ def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_tempdir")
-def test_cache_directory_is_default_tempdir(tmp_path: Path) -> None:
-    with CacheDirectory(tmp_path / "work", tmp_path):
-        assert tempfile.gettempdir() == str(tmp_path / "work")
-
-
-@pytest.mark.usefixtures("no_tempdir")
 def test_no_temporary_directory_raises(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no writable temporary directory"), CacheDirectory(None, tmp_path / "missing"):
         pass
@@ -56,23 +51,17 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
 
 
-def test_lock_is_exclusive(tmp_path: Path) -> None:
-    with (
-        lock_directory(tmp_path),
-        pytest.raises(OutputError, match="in use by another process; wait"),
-        lock_directory(tmp_path),
-    ):
-        pass
-    with lock_directory(tmp_path), pytest.raises(BlockingIOError), lock_directory(tmp_path.parent):
-        raise BlockingIOError  # raised by the block, not by the lock
-    with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
-        pass
+@pytest.mark.parametrize(
+    ("error", "message"), [(None, "in use by another process; wait"), (OSError(37, "No locks available"), "cannot be locked")]
+)
+def test_unavailable_locks_raise(error: OSError | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lock_directory(tmp_path):
+        if error:
+            monkeypatch.setattr("submission.storage.locks.fcntl.flock", Mock(side_effect=error))
+        with pytest.raises(OutputError, match=message), lock_directory(tmp_path):
+            pass
 
 
-def test_missing_lock_support_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr("submission.storage.locks.fcntl.flock", fail)
-    with pytest.raises(OutputError, match="cannot be locked"), lock_directory(tmp_path):
-        pass
+def test_errors_in_a_locked_block_are_raised(tmp_path: Path) -> None:
+    with pytest.raises(BlockingIOError), lock_directory(tmp_path):
+        raise BlockingIOError  # like the error of an unavailable lock
