@@ -41,7 +41,7 @@ class OutputError(SubmissionError):
 
 
 class SystemsFailedError(SubmissionError):
-    """Failure of some systems; the runs of the others were written."""
+    """Failure of some systems or recipes; the results of the others are complete."""
 
     exit_code = 6
 

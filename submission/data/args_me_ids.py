@@ -11,7 +11,7 @@ HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
 def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents `docno conclusion premise` whose ids do not match their texts; their judgments refer to other texts.
+    """Find documents `docno conclusion premise` whose ids do not match the texts; judgments of these ids refer to other texts.
 
     Returns:
         The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).

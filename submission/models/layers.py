@@ -151,7 +151,7 @@ def log_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: f
 
 
 def compute_bins(similarity: Tensor, bin_count: int) -> Tensor:
-    """Compute bin indices trunc((similarity + 1 + 1e-6) / 2 · (bins - 1)); the last bin contains only exact matches."""
+    """Compute bin indices trunc((similarity + 1 + 1e-6) / 2 · (bin_count - 1)); the last bin contains only exact matches."""
     return ((similarity + 1.000001) / 2 * (bin_count - 1)).long().clamp(0, bin_count - 1)
 
 

@@ -60,7 +60,7 @@ class RunDirectory:
         """Return whether a run file exists, is intact and has this key (a hash of code, checkpoints, device and precision).
 
         Raises:
-            OutputError: If it has another key, and `overwrite` is false.
+            OutputError: If the file has another key, and `overwrite` is false.
         """
         recorded_key = self._store.get_valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:

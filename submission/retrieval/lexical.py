@@ -38,7 +38,7 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents with it; `term_index` is its index in `statistics`."""
+        """Compute a term's contribution to the scores of documents with it; `statistics` holds the term at `term_index`."""
         scores = bm25(tf, dl, statistics.df[term_index], statistics.document_count, statistics.token_count, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
@@ -57,7 +57,7 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents with it; `term_index` is its index in `statistics`."""
+        """Compute a term's contribution to the scores of documents with it; `statistics` holds the term at `term_index`."""
         scores = dirichlet_term_weight(tf, statistics.cf[term_index], statistics.token_count, self.mu)
         if self.length_norm == "matched":
             scores = scores + dirichlet_length_penalty(dl, self.mu)

@@ -93,7 +93,7 @@ class TermIndex:
         return CollectionStatistics(len(self.lengths), self.token_count, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the documents that contain a term, ascending, and its frequencies in them."""
+        """Return the numbers of the documents that contain a term, ascending, and the term's frequencies in these documents."""
         term_id = self.term_ids.get(term)
         return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 

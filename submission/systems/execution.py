@@ -169,7 +169,7 @@ def iter_components(component: Component) -> Iterator[Component]:
 
 
 class Execution:
-    """Inputs and settings of all stages, and a cache of their results."""
+    """Execution of stages on one input, which computes and caches the results of each."""
 
     def __init__(
         self,

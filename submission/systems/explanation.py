@@ -43,7 +43,7 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreExplanation:
-    """A score and the contributions that sum to it."""
+    """Explanation of a score by the contributions that sum to it."""
 
     score: float
     summary: str  # how the score follows from the contributions

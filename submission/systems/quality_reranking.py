@@ -32,7 +32,7 @@ class QualityRerankingStage(Stage):
         return self.search(execution)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank all documents of the relevance stage; ties keep its order."""
+        """Rank all documents of the relevance stage; ties keep the order of this stage."""
         return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:

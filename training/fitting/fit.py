@@ -99,7 +99,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Run:
-    """A training run: a network, its task, and the checkpoint to write."""
+    """A training run, which writes a checkpoint."""
 
     recipe: Recipe
     trainee: TrainableNetwork

@@ -112,7 +112,7 @@ def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: str) -> TrainingLists:
-    """Split all topics into lists labelled by dense rank within the list or the topic.
+    """Split all topics into lists of at most `size` items, labelled by dense rank within `scope`: the list or the topic.
 
     For the squared error, labels are divided by the largest rank, so that they are at most 1.
     """

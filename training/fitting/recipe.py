@@ -161,7 +161,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):
-    """A network, its training settings and its task."""
+    """Recipe by which a network is built and trained."""
 
     task: TaskSpec
 

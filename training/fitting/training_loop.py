@@ -29,7 +29,7 @@ STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
 
 @dataclass(frozen=True)
 class Schedule:
-    """Batches, learning rates and validation steps, which depend only on the recipe and the number of examples."""
+    """Schedule of a training run, which depends only on the recipe and the number of examples."""
 
     recipe: Recipe
     example_count: int

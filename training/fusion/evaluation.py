@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 
 
 class FusionEvaluation:
-    """Features of the pools and cross-validated results of fusions fitted to these features."""
+    """Cross-validated evaluation of a learned fusion and its variants on the same cached features."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution

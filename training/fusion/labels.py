@@ -89,7 +89,7 @@ def label_pairs(pairs: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: Fi
     """Return the labels (N,) of pairs `qid docno`; NaN for unlabelled pairs.
 
     A judged document's label is its grade, or the weighted mean of two qrels if both judge it. In judged topics, a random
-    sample of unjudged documents gets label 0; it depends on seed, topic and pool only.
+    sample of unjudged documents gets label 0; the sample depends on seed, topic and pool only.
     """
     grades = [pairs.merge(frame, on=PAIR_COLUMNS, how="left")["rel"].to_numpy(float) for frame in qrels]
     weights = [1.0] if len(grades) == 1 else [1 - settings.second_qrels_weight, settings.second_qrels_weight]

@@ -36,7 +36,7 @@ TEACHER_LEARNING_RATE = 1e-4
 
 
 class StudentPairSettings(Protocol):
-    """Numbers of training pairs, and the teacher that labels them."""
+    """Interface of the settings that determine the training pairs and the teacher that labels them."""
 
     @property
     def gold_arguments(self) -> int: ...  # maximum; each yields a positive and a negative gold pair

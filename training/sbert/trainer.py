@@ -35,7 +35,7 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Initial encoder, settings and data of training runs that differ only in their seed."""
+    """Training runs that differ only in their seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig

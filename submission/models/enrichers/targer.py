@@ -47,7 +47,7 @@ class TARGER(Enricher[SurfacePassage]):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding tables include rows for padding, unknown words and characters."""
+        """Configuration of the network; the embedding tables include rows for padding and for unknown words or characters."""
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1
