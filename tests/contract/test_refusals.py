@@ -120,6 +120,7 @@ RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     },
     "several errors": (scored("x", "y"), "(and 1 other invalid line; `check --run` lists all)"),
     "ranks against scores": (scored("1", "2"), "line 2: ranks and scores disagree in 1 of 1 topics; first in topic 1: a2"),
+    "duplicate": ("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n", "duplicate document a1 in topic 1 (first in line 1)"),
     "not UTF-8": (b"1 Q0 a\xff 1 3 x\n", "not UTF-8"),
     "FIFO": (os.mkfifo, "a FIFO"),
     "leading zeros": ("01 Q0 a1 1 1 t\n02 Q0 a1 1 1 t\n", "none of the 2 topics is in the input (first: 01); "),
