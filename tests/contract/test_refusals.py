@@ -66,7 +66,6 @@ INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the mess
     "corpus: short premises": (touche(json.dumps({"arguments": [make_argument("a", premise="zoo")]})), "at least 15 words"),
     "corpus: digits as id": (arguments('{"id":' + MANY_DIGITS + ',"conclusion":"c","premises":[]}'), "argument 4"),
     "corpus: escape in id": (arguments(make_argument("x\x1b[31m")), r"invalid id 'x\x1b"),
-    "corpus: mark in id": (arguments(make_argument("x\u202e")), "invalid id 'x"),
     "corpus: id of two texts": (arguments(make_argument("a1", "Another")), "args-me.json: argument a1 occurs 2 times"),
     "corpus: no conclusion": (arguments({"id": "b", "premises": []}), "(id b): Object missing required field `conclusion`"),
     "corpus: truncated after argument": (touche('{"arguments": [{"id": 1}, '), "argument 2, line 1, column 27: malformed JSON"),
@@ -132,7 +131,6 @@ QRELS = "1 0 a 2\n1 0 b 1\n1 0 c 0\n2 0 a 1\n2 0 d 2\n2 0 e 0\n3 0 b 2\n3 0 c -2
 RUN = "".join(f"{qid} Q0 {docno} {rank} {9 - rank} t\n" for qid in "123" for rank, docno in enumerate("abxc", 1))
 EVALUATIONS: dict[str, tuple[str, str, str]] = {  # run, qrels, and part of the message of `evaluate`
     "run: no common topic": ("51 Q0 a 1 2 t\n52 Q0 a 1 2 t\n", QRELS, "no common topic"),
-    "run: suffix": ("1.1 Q0 a 1 2 t\n", QRELS, "1.1 without the part after the first `.` equals 1"),
     "run: nothing relevant": ("8 Q0 a 1 2 t\n", QRELS + "8 0 a 0\n", "the common topics (8) have no relevant document"),
     "qrels: comma": (RUN, "1 0 a 0,5\n", "q.qrels, line 1: invalid grade '0,5'; expected a number"),
     "qrels: hint on BEIR": (RUN, "query-id\tcorpus-id\tscore\n1\ta\t1\n", "in BEIR qrels, insert 0"),
