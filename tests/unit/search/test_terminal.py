@@ -48,6 +48,10 @@ RENDERED: dict[str, tuple[SystemResults, bool, str]] = {  # results, whether the
     "coloured matches": (
         make_results("Zoos are cruel."), True, "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m."
     ),
+    "largest contributions": (
+        make_results("zoos", explanation=ScoreExplanation(8.0, "the sum", ROWS)), False,
+        "contributions: term-7 -7.000, term5 +5.000, term4 +4.000, term3 +3.000, term2 +2.000, 1 more +1.000",
+    ),
 }  # fmt: skip
 
 
