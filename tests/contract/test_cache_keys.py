@@ -1,10 +1,10 @@
-"""Cache keys cover all code that runs while an artifact is computed."""
+"""Cache keys cover all code that runs while an artifact is computed, and no code that affects only other systems."""
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from submission.data.document_store import DocumentStore
+from submission.storage import code_fingerprint as fingerprint_module
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import INDIFFERENT_MODULES, code_fingerprint, dependency_files, module_file
 from submission.systems.catalogue import SYSTEMS
@@ -112,3 +113,42 @@ def test_fingerprint_covers_all_executed_code(
     assert {file.name for file in files} >= {"rankings.py"}
     known = keys.indifferent.union(*keys.of_hash.values())
     assert not {str(file.relative_to(ROOT)) for file in files - known}
+
+
+DEEPCT = {"deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
+DEPENDENTS = {  # systems whose cache keys depend on a module
+    "models.rankers.gru": {"gru", "gru_interaction", "ensemble"}, "models.rankers.vanilla_bert": {"vanilla_bert", "ensemble"},
+    "models.rankers.tfr_bert": {"tfr_bert"}, "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
+    "models.rankers.sbert": {"sbert", "fusion"}, "retrieval.dense": {"sbert", "fusion"},
+    "models.enrichers.deepct": DEEPCT, "models.enrichers.targer": {"targer_dirichlet"},
+    "fusion.linear": {"fusion"}, "systems.cluster_score": {"fusion"}, "fusion.regression": {"ensemble"},
+    "fusion.quality": {"tfr_bert"},
+    "retrieval.term_weighting": {
+        "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "targer_dirichlet", "tfr_bert", "fusion", *DEEPCT
+    },
+    "data.document_store": set(SYSTEMS), "data.args_me": set(SYSTEMS),
+    "check": set(), "cli": set(), "explain": set(), "rank": set(), "errors": set(), "progress": set(), "storage.locks": set(),
+    "engine.ray_engine": set(), "output.ir_metadata": set(), "search.server": set(), "systems.catalogue": set(),
+    "systems.explanation": set(),
+}  # fmt: skip
+
+
+def test_keys_depend_only_on_the_code_of_the_system(
+    make_execution: MakeExecution, corpus_with_topics: Path, all_checkpoints_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+    hash_files, hashed, dependents = fingerprint_module._hash, set[Path](), {name: set[str]() for name in DEPENDENTS}
+
+    def record(files: Collection[Path], importing: Collection[Path]) -> str:
+        hashed.update(files)
+        return hash_files(files, importing)
+
+    monkeypatch.setattr(fingerprint_module, "_hash", record)
+    for system in SYSTEMS.values():
+        hashed.clear()
+        code_fingerprint.cache_clear()
+        execution.compute_cache_key(system.stage)
+        for name in DEPENDENTS:
+            if module_file(f"submission.{name}") in hashed:
+                dependents[name].add(system.name)
+    assert dependents == DEPENDENTS

@@ -60,6 +60,7 @@ def test_engine_does_not_affect_runs_and_keys(rank: Rank, expected: dict[str, by
     monkeypatch.setattr("submission.rank.open_engine", lambda *_: nullcontext(RemoteEngine()))
     assert rank() == expected
     assert set(expected) == {*(f"aragorn-{name}.txt" for name in SYSTEMS), "run.txt", "fingerprint.json"}
+    assert len({run.replace(name.encode(), b"") for name, run in get_runs(expected).items()}) == len(SYSTEMS)  # distinct
 
 
 def test_threads_do_not_affect_runs(rank: Rank, expected: dict[str, bytes]) -> None:

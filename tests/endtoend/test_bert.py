@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.rankers.vanilla_bert import VanillaBERT
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
@@ -24,6 +24,7 @@ from training.fitting.initialisation import read_encoder_config
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
+Fit = Callable[..., list[str]]
 RECIPE = """ranker = "{ranker}"
 [lengths]
 query = 20
@@ -34,33 +35,25 @@ frozen_layers = {frozen}
 learning_rate = 0.001
 {encoder_keys}
 [training]
-epochs = 1
-max_steps = {steps}
+epochs = {epochs}
+max_steps = 8
 validations_per_epoch = 2
 batch_size = 16
 micro_batch_size = 8
 validation_queries = 5
 """
-SMALL = {"vocab_size": 9, "hidden_size": 4, "num_attention_heads": 2, "intermediate_size": 4, "max_position_embeddings": 40}
 
 
 @pytest.fixture
-def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Callable[..., Path]:
-    """Return a function that trains a network with a short recipe and returns its checkpoint."""
+def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
+    """Return a function that writes a recipe, with additional lines for [encoder], and returns the command that trains with it."""
 
-    def run(ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> Path:
-        recipe = write_recipe(tmp_path, ranker, frozen, encoder_keys, steps)
-        assert main(["fit", recipe, "--work-dir", str(work_dir), "--device", "cpu"]) == 0
-        return work_dir / "checkpoints" / ranker
+    def command(ranker: str, frozen: int = -1, encoder_keys: str = "", epochs: int = 1) -> list[str]:
+        recipe = RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, epochs=epochs)
+        (tmp_path / f"{ranker}.toml").write_text(recipe)
+        return ["fit", str(tmp_path / f"{ranker}.toml"), "--work-dir", str(work_dir), "--device", "cpu"]
 
-    return run
-
-
-def write_recipe(directory: Path, ranker: str, frozen: int = -1, encoder_keys: str = "", steps: int = 8) -> str:
-    """Write a recipe; `encoder_keys` are additional lines for its [encoder] table."""
-    file = directory / f"{ranker}.toml"
-    file.write_text(RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, steps=steps))
-    return str(file)
+    return command
 
 
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "sbert"])
@@ -84,8 +77,9 @@ def test_precisions_differ_slightly_and_are_cached_separately(
     assert submission(["rank", *flags, "-o", str(tmp_path / "full"), *half_precision]) == OutputError.exit_code
 
 
-def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[..., Path], encoder: Path) -> None:
-    checkpoint = fit("vanilla_bert", frozen=1, encoder_keys="bfloat16 = true")
+def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Fit, work_dir: Path, encoder: Path) -> None:
+    assert main(fit("vanilla_bert", frozen=1, encoder_keys="bfloat16 = true")) == 0
+    checkpoint = work_dir / "checkpoints" / "vanilla_bert"
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
     assert {str(tensor.dtype) for name, tensor in stored.items() if name.startswith("encoder.")} == {"torch.float16"}
@@ -102,19 +96,10 @@ def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Callable[.
         load_checkpoint(checkpoint)
 
 
-@pytest.mark.parametrize(("frozen", "expected"), [(1, [False, False, True, True]), (-1, [True] * 4)])
-def test_frozen_layers_have_no_dropout(frozen: int, expected: list[bool]) -> None:
-    config = VanillaBERT.Config(bert={"num_hidden_layers": 3, **SMALL}, frozen=frozen)
-    encoder = VanillaBERT(config).train().encoder.bert
-    assert [encoder.embeddings.training, *(block.training for block in encoder.encoder.layer)] == expected
-
-
-def test_frozen_encoder_needs_no_training(work_dir: Path, tmp_path: Path, encoder: Path, assert_fails: AssertFails) -> None:
-    file = Path(write_recipe(tmp_path, "sbert", frozen=2, steps=0))
-    fit, text = ["fit", str(file), "--work-dir", str(work_dir), "--device", "cpu"], file.read_text()
-    assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit)
-    file.write_text(text.replace("epochs = 1", "epochs = 0"))
-    assert main(fit) == 0
+def test_frozen_encoder_needs_no_training(fit: Fit, work_dir: Path, encoder: Path, assert_fails: AssertFails) -> None:
+    assert_fails(2, "training.epochs is 1 but all parameters are frozen; set it to 0", *fit("sbert", frozen=2))
+    assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit("sbert", frozen=1, epochs=0))
+    assert main(fit("sbert", frozen=2, epochs=0)) == 0
     checkpoint = work_dir / "checkpoints" / "sbert"
     assert safetensors.torch.load_file(checkpoint / "model.safetensors") == {}
     weights, pretrained = load_checkpoint(checkpoint).network.state_dict(), PretrainedEncoder(encoder.name)
@@ -122,31 +107,28 @@ def test_frozen_encoder_needs_no_training(work_dir: Path, tmp_path: Path, encode
     metrics = json.loads((checkpoint / "metrics.json").read_text())
     assert metrics["validation"] == metrics["encoder cosine"]
     assert "with its pretrained encoder, not fine-tuned; built with" in (checkpoint / "README.md").read_text()
-    file.write_text(text.replace("epochs = 1", "epochs = 0").replace("frozen_layers = 2", "frozen_layers = 1"))
-    assert_fails(2, "training.epochs is 0 but the network has trainable parameters", *fit)
 
 
 def test_cedr_initialises_from_a_trained_encoder(
-    fit: Callable[..., Path], checkpoints: Path, work_dir: Path, tmp_path: Path, assert_fails: AssertFails
+    fit: Fit, all_checkpoints_dir: Path, work_dir: Path, assert_fails: AssertFails
 ) -> None:
-    start = load_checkpoint(fit("vanilla_bert"))
-    provenance = json.loads((fit("cedr_knrm", encoder_keys='init_from = "vanilla_bert"') / "provenance.json").read_text())
+    for name in ("knrm", "vanilla_bert"):
+        shutil.copytree(all_checkpoints_dir / name, work_dir / "checkpoints" / name)
+    start = load_checkpoint(work_dir / "checkpoints" / "vanilla_bert")
+    assert main(fit("cedr_knrm", encoder_keys='init_from = "vanilla_bert"')) == 0
+    provenance = json.loads((work_dir / "checkpoints" / "cedr_knrm" / "provenance.json").read_text())
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
-    (checkpoints / "knrm").rename(work_dir / "checkpoints" / "knrm")
-    recipe = write_recipe(tmp_path, "cedr_knrm", encoder_keys='init_from = "knrm"')
-    assert_fails(
-        2, "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint", "fit", recipe, "--work-dir", work_dir
-    )
+    message = "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint"
+    assert_fails(2, message, *fit("cedr_knrm", encoder_keys='init_from = "knrm"'))
 
 
-def test_missing_or_unsupported_encoder_fails(work_dir: Path, encoder: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
+def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fails: AssertFails) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
     with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
         read_encoder_config(PretrainedEncoder(encoder.name))
     (encoder / "tokenizer.json").unlink()
-    recipe = write_recipe(tmp_path, "vanilla_bert")
-    assert_fails(4, "tokenizer.json: missing; expected the encoder", "fit", recipe, "--work-dir", work_dir)
+    assert_fails(4, "tokenizer.json: missing; expected the encoder", *fit("vanilla_bert"))
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,14 @@ import yaml
 
 from submission.data.runs import read_run
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
-from submission.rankings import rank_by_score, truncate_rankings
-from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
+from submission.rankings import rank_by_score
+from submission.systems.catalogue import SYSTEMS, System
 from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import CheckpointStore, Execution, Stage
-from submission.systems.explanation import ExplanationRow, ScoreExplanation
+from submission.systems.explanation import ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
+from tests.conftest import UNTRAINED
 from tests.endtoend.conftest import Execute, RankAll
 from training.fusion.ensemble import save_regression
 
@@ -38,32 +39,22 @@ class LengthStage(Stage):
         return pairs["docno"].map(premises.str.len()).to_numpy(float)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        score = self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))[0]
-        return ScoreExplanation(score, "sum of these contributions", [ExplanationRow(score, "characters")])
+        raise NotImplementedError
 
 
 @pytest.fixture
-def custom_systems(checkpoints_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Register three systems: a custom stage, a network that re-ranks another network's ranking, and an ensemble of the two."""
+def runs(checkpoints_copy: Path, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.Series]:
+    """Rank with a custom stage, a network that re-ranks SNRM's ranking, and an ensemble of both; map systems to scores."""
     rerank = RerankStage(LatentStage("snrm"), "knrm")
     ensemble = EnsembleStage((("longest", LengthStage()), ("snrm_knrm", rerank)), "both")
-    for system in (
-        System("longest", LengthStage(), "Rank by premise length."),
-        System("snrm_knrm", rerank, "Re-rank SNRM's documents with KNRM."),
-        System("both", ensemble, "Combine both by a regression."),
-    ):
-        monkeypatch.setitem(SYSTEMS, system.name, system)
+    for name, stage in (("longest", LengthStage()), ("snrm_knrm", rerank), ("both", ensemble)):
+        monkeypatch.setitem(SYSTEMS, name, System(name, stage, f"Rank with {name}."))
     fingerprints = ensemble.get_member_checkpoints(CheckpointStore(checkpoints_copy))
     members = (
         RegressionMember("longest", fingerprints["longest"], 0.75, 0.0, 400.0),
         RegressionMember("snrm_knrm", fingerprints["snrm_knrm"], 0.5, -1, 1),
     )
-    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, {"training_data": {"input": {}}})
-
-
-@pytest.fixture
-def runs(custom_systems: None, rank_all: RankAll, tmp_path: Path) -> dict[str, pd.Series]:
-    """Rank with the custom systems, and return scores by qid and docno."""
+    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, UNTRAINED)
     names = ("longest", "snrm_knrm", "both", "snrm", "knrm")
     assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
     files = {name: tmp_path / "out" / f"aragorn-{name}.txt" for name in names}
@@ -84,54 +75,32 @@ def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp
         assert score == pytest.approx(expected, abs=1e-5)
     metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
     methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
-    assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank by premise length.", False)
+    assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank with longest.", False)
     assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
     assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
+
+
+@dataclass(frozen=True)
+class FaultyStage(LengthStage):
+    """A stage that counts its searches and returns invalid ranks."""
+
+    searches: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        self.searches.append("search")
+        return super().search(execution).assign(rank=7)
+
+
+def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
+    execution, faulty = execute(), FaultyStage()
+    assert execution.get_ranking(LengthStage()) is execution.get_ranking(LengthStage())
+    assert execution.compute_cache_key(RerankStage(LengthStage(), "knrm")) != execution.compute_cache_key(LengthStage())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
+            execution.get_ranking(faulty)
+    assert faulty.searches == ["search"]
 
 
 def test_invalid_system_names_fail() -> None:
     with pytest.raises(ValueError, match="invalid system name 'my-system'"):
         System("my-system", LengthStage(), "x")
-
-
-def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
-    calls: list[str] = []
-
-    @dataclass(frozen=True)
-    class CountingStage(LengthStage):
-        name: str = "a"
-
-        def search(self, execution: Execution) -> pd.DataFrame:
-            calls.append(self.name)
-            ranking = super().search(execution)
-            return ranking.assign(rank=7) if self.name == "faulty" else ranking
-
-    execution = execute()
-    first = execution.get_ranking(CountingStage())
-    assert execution.get_ranking(CountingStage()) is first
-    execution.get_ranking(CountingStage("b"))
-    assert execution.compute_cache_key(CountingStage("b")) != execution.compute_cache_key(CountingStage())
-    for _ in range(2):
-        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
-            execution.get_ranking(CountingStage("faulty"))
-    assert calls == ["a", "b", "faulty"]
-
-
-def test_networks_rerank_the_run_of_another_system(rank_all: RankAll, execute: Execute, tmp_path: Path) -> None:
-    networks = ("knrm", "gru", "snrm", "cedr_drmm")
-    assert rank_all("first", "--system", "dirichlet", "--depth", "20") == 0
-    flags = ["--input-run", str(tmp_path / "first"), "--team", "dirichlet"]
-    assert rank_all("again", *flags, *(flag for name in networks for flag in ("--system", name))) == 0
-    execution = execute()
-    pairs = truncate_rankings(execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), 20)[["qid", "docno"]]
-    for name in networks:
-        stage = RerankStage(FUSION_CANDIDATES["dirichlet"], name)
-        expected = rank_by_score(pairs.assign(score=stage.score(execution, pairs)), execution.topics)
-        run = read_run(tmp_path / "again" / f"dirichlet-{name}.txt")
-        merged = run.merge(expected, on=["qid", "docno"])
-        assert len(merged) == len(run) == len(expected) > 40
-        np.testing.assert_allclose(merged["score_x"], merged["score_y"], rtol=0, atol=1e-5)
-        # The score of a pair does not depend on the ranking that the network re-ranks.
-        np.testing.assert_allclose(
-            FUSION_CANDIDATES[name].score(execution, pairs), stage.score(execution, pairs), rtol=0, atol=1e-5
-        )

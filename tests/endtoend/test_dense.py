@@ -59,8 +59,6 @@ def test_search_of_all_premises_gives_the_same_scores(execute: Execute, checkpoi
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
     assert len(merged) == len(with_conclusions) > 100
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
-    pairs = ranking.sample(frac=0.2, random_state=0).reset_index(drop=True)
-    np.testing.assert_allclose(STAGE.score(execution, pairs[["qid", "docno"]]), pairs["score"], rtol=0, atol=1e-5)
     single_topic = execute(qid="2").get_ranking(STAGE)
     pd.testing.assert_frame_equal(single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
@@ -77,7 +75,6 @@ def test_documents_are_scored_by_their_conclusions(execute: Execute) -> None:
     pairs = ranking.sample(frac=0.2, random_state=0)
     np.testing.assert_array_equal(CONCLUSIONS.score(execution, pairs[["qid", "docno"]]), pairs["score"])
     row = ranking[ranking["qid"] == "2"].iloc[7]
-    single_topic = execute(qid="2")
-    explanation = CONCLUSIONS.explain(single_topic, "2", row["docno"])
+    explanation = CONCLUSIONS.explain(execute(qid="2"), "2", row["docno"])
     assert explanation.score == row["score"]
     assert explanation.model_inputs["conclusion as tokenised"].startswith("topic ##")

@@ -28,12 +28,6 @@ def run_sh(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-def assert_valid(directory: Path) -> None:
-    """Assert that TIRA accepts the run.txt of a directory."""
-    [message] = [message for message in check_format(directory, "run.txt") if isinstance(message, str)]
-    assert "correct format" in message
-
-
 @pytest.fixture
 def rank(checkpoints: Path, tmp_path: Path) -> Callable[..., int]:
     """Return a function that runs the `rank` command with a tiny KNRM as primary system and returns the exit code."""
@@ -79,34 +73,20 @@ def test_run_sh_works_from_any_directory(tmp_path: Path) -> None:
     flags = [flag for name in ("knrm", "bm25", "snrm") for flag in ("--system", name)]
     first = run_sh(*flags, cwd=tmp_path)
     assert (first.returncode, first.stdout) == (0, ""), first.stderr
-    runs = tmp_path / "runs"
-    assert_valid(runs)
     assert "up to date, skipped" in run_sh(*flags, cwd=tmp_path).stderr
-    assert run_sh("-o", "other", *flags, cwd=tmp_path).returncode == 0
-    assert read_files(tmp_path / "other") == read_files(runs)
-    assert (runs / "run.txt").read_bytes() == (runs / "aragorn-knrm.txt").read_bytes()  # run of the first --system
-
-
-@pytest.mark.slow
-def test_run_sh_runs_every_subcommand(tmp_path: Path) -> None:
-    for subcommand in ("rank", "check", "explain", "search", "systems"):
-        process = run_sh(subcommand, "--help", cwd=tmp_path)
-        assert process.returncode == 0, process.stderr
-        assert process.stdout.startswith(f"usage: run.sh {subcommand} ")
-    assert run_sh("--help", cwd=tmp_path).stdout == run_sh("rank", "--help", cwd=tmp_path).stdout
+    assert (tmp_path / "runs" / "run.txt").read_bytes() == (tmp_path / "runs" / "aragorn-knrm.txt").read_bytes()
+    assert run_sh("rank", "--help", cwd=tmp_path).stdout.startswith("usage: run.sh rank ")
     assert "invalid choice: 'ranks'" in run_sh("ranks", cwd=tmp_path).stderr
 
 
 @pytest.mark.slow
 def test_all_shipped_systems_rank_the_sample(tmp_path: Path) -> None:
-    ignore = shutil.ignore_patterns("debate[op]*.json")  # leaves a third of the arguments
-    shutil.copytree(SAMPLE, tmp_path / "input", ignore=ignore)
+    shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate[op]*.json"))  # a third of the arguments
     topics = tmp_path / "input" / "topics.xml"
     first_two = "<topic>".join(topics.read_text().split("<topic>")[:3]).rstrip()
     topics.write_text(f"{first_two}\n</topics>\n")
-    process = run_sh("-i", tmp_path / "input", cwd=tmp_path)
+    process, runs = run_sh("-i", tmp_path / "input", cwd=tmp_path), tmp_path / "runs"
     assert process.returncode == 0, process.stderr
-    runs = tmp_path / "runs"
     assert set(read_files(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
@@ -114,11 +94,9 @@ def test_all_shipped_systems_rank_the_sample(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
-def test_runs_on_args_me_are_valid_and_deterministic(tmp_path: Path) -> None:
-    flags = ["-i", REAL_DATA / "touche-2020/input", "--system", "knrm", "--system", "bm25"]
-    for output in ("first", "second"):
-        process = run_sh(*flags, "-o", output, cwd=tmp_path)
-        assert process.returncode == 0, process.stderr
-    assert read_files(tmp_path / "first") == read_files(tmp_path / "second")
-    assert_valid(tmp_path / "first")
-    assert len({line.split()[0] for line in (tmp_path / "first" / "run.txt").read_text().splitlines()}) == 49
+def test_runs_on_args_me_are_valid(tmp_path: Path) -> None:
+    process = run_sh("-i", REAL_DATA / "touche-2020/input", "--system", "knrm", "--system", "bm25", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    [message] = [message for message in check_format(tmp_path / "runs", "run.txt") if isinstance(message, str)]
+    assert "correct format" in message
+    assert len({line.split()[0] for line in (tmp_path / "runs" / "run.txt").read_text().splitlines()}) == 49
