@@ -13,6 +13,9 @@ from tests.conftest import copy_with_topics, write_lexical, write_tiny_ranker
 
 Outcome = tuple[int, str]  # exit code; standard output, standard error and log
 Call = Callable[..., Outcome]
+KINDS = (  # a system of each kind
+    "knrm", "gru", "snrm", "sbert", "dirichlet_rm3", "deepct_dirichlet", "targer_dirichlet", "tfr_bert", "fusion",
+)  # fmt: skip
 EXIT_CODES = {0, 2, 3, 4, 5, 6, 7, 8}  # all but 1, an internal error
 
 

@@ -28,7 +28,7 @@ MAKERS = {
     "systems.enrichment": "enrich_collection", "systems.latent": "load_or_build_latent_index",
     "systems.lexical": "load_or_build_term_index", "systems.neural": "score_documents",
 }  # fmt: skip
-MakeExecution = Callable[..., Execution]
+MakeExecution, Patch = Callable[..., Execution], pytest.MonkeyPatch
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def executed(files: set[Path]) -> Iterator[None]:
 class Keys:
     """Files that code fingerprints and store keys depend on."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, patch: Patch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
         self.of_store: dict[Path, set[Path]] = {}
         self.indifferent = {module_file(module) for module in (*INDIFFERENT_MODULES, *SERVICES)}
@@ -96,16 +96,15 @@ class Keys:
         return wrapped
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+FUSIONS = ("ensemble", "fusion")  # of many components
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in FUSIONS)) for name in SYSTEMS])
 def test_fingerprint_covers_all_executed_code(
-    make_execution: MakeExecution,
-    corpus_with_topics: Path,
-    all_checkpoints_dir: Path,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, make_execution: MakeExecution, topics_and_corpus: Path, all_checkpoints_dir: Path, monkeypatch: Patch
 ) -> None:
     keys, files = Keys(monkeypatch), set[Path]()
-    execution = make_execution(corpus_with_topics, checkpoints=all_checkpoints_dir)
+    execution = make_execution(topics_and_corpus, checkpoints=all_checkpoints_dir)
     with executed(files):
         execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed

@@ -9,20 +9,19 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from submission.__main__ import main
-from submission.systems.catalogue import SYSTEMS
 from tests.conftest import read_files, write_tiny_ranker
+from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
-# For each kind of cached result a system that reads it.
-KINDS = ("knrm", "gru", "snrm", "sbert", "dirichlet_rm3", "deepct_dirichlet", "targer_dirichlet", "tfr_bert", "fusion")
 Change = Callable[[Path], object]
 
 
@@ -35,7 +34,7 @@ class Ranking:
 
     def rank(self, *systems: str) -> dict[str, bytes]:
         """Rank with the cache, and return the files of the output; their names do not contain a directory."""
-        flags = [flag for name in systems for flag in ("--system", name)]
+        flags = [flag for name in systems or KINDS for flag in ("--system", name)]
         assert main(["rank", *self.paths, "-o", str(self.output), "--cache-dir", str(self.cache), *flags]) == 0
         return read_files(self.output)
 
@@ -48,15 +47,15 @@ class Ranking:
 def complete(
     small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Ranking:
-    """Rank with all systems."""
+    """Rank with a system of each kind."""
     ranking = Ranking(tmp_path_factory.mktemp("complete"), topics_and_corpus, all_checkpoints_dir)
-    assert len(ranking.rank()) == len(SYSTEMS) + 2
+    assert len(ranking.rank()) == len(KINDS) + 2
     return ranking
 
 
 @pytest.fixture
 def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
-    """Copy the output and cache of all systems, for tests that change them."""
+    """Copy the output and cache, for tests that change them."""
     shutil.copytree(complete.directory, tmp_path / "copy")
     return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
 
@@ -110,12 +109,11 @@ DAMAGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("third", range(3))
-def test_damaged_artifacts_are_rebuilt(third: int, complete: Ranking, copy: Ranking, caplog: pytest.LogCaptureFixture) -> None:
-    """Damage every third file, each in another way, and delete the rankings, so that the others are read."""
+def test_damaged_artifacts_are_rebuilt(complete: Ranking, copy: Ranking, caplog: pytest.LogCaptureFixture) -> None:
+    """Damage every other file, each in another way, and delete the rankings, so that the others are read."""
     files = [file for file in sorted(copy.cache.rglob("*")) if file.is_file() and file.name != "manifest.json"]
     damages = itertools.cycle(DAMAGES.values())
-    for file in files[third::3]:
+    for file in files[::2]:
         next(damages)(file)
     for directory in copy.cache.glob("ranking-*"):
         shutil.rmtree(directory)
@@ -125,19 +123,23 @@ def test_damaged_artifacts_are_rebuilt(third: int, complete: Ranking, copy: Rank
     assert caplog.text.count("checksum mismatch; rebuilding the file") > 10
 
 
-def test_damaged_rankings_and_runs_are_rebuilt(complete: Ranking, copy: Ranking) -> None:
-    damages = itertools.cycle(DAMAGES.values())
-    for file in [*sorted(copy.cache.glob("ranking-*/ranking.msgpack")), *sorted(copy.output.glob("aragorn-*.txt"))]:
-        next(damages)(file)
-    assert copy.rank() == read_files(complete.output)
-    assert copy.read_cache() == complete.read_cache()
+CONTENTS = ("", "[]", "null", "{}", "\udcff", '{"inputs": {}, "files": {"part-00000.npy": 7}}', DEEP)
 
 
-def test_damaged_manifests_are_rebuilt(complete: Ranking, copy: Ranking) -> None:
-    contents = itertools.cycle(["", "[]", "null", '{"inputs": {}, "files": {"part-00000.npy": 7}}', DEEP])
-    for file in sorted(copy.cache.glob("*/manifest.json")):
-        file.write_text(next(contents))
-    shutil.rmtree(copy.output)
+@pytest.mark.parametrize(
+    ("results", "damages"),
+    [
+        ("cache/ranking-*/ranking.msgpack", [*DAMAGES.values()]),
+        ("out/aragorn-*.txt", [*DAMAGES.values()]),
+        ("cache/*/manifest.json", [partial(Path.write_text, data=text, errors="surrogateescape") for text in CONTENTS]),
+    ],
+    ids=["rankings", "runs", "manifests"],
+)
+def test_damaged_results_are_rebuilt(results: str, damages: list[Change], complete: Ranking, copy: Ranking) -> None:
+    for file, damage in zip(sorted(copy.directory.glob(results)), itertools.cycle(damages), strict=False):
+        damage(file)
+    if not results.startswith("out"):
+        shutil.rmtree(copy.output)
     assert copy.rank() == read_files(complete.output)
     assert copy.read_cache() == complete.read_cache()
 
@@ -153,16 +155,14 @@ def test_results_of_other_inputs_are_not_used(
         file = corpus_with_topics / {"topics": "topics.xml", "corpus": "args-me.json"}[kind]
         words = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["conclusion"].split()
         file.write_text(file.read_text().replace(words[0], words[1]))
-    results, systems = [], KINDS[:4] if kind == "checkpoint" else KINDS
+    results, systems = [], KINDS[: 4 if kind == "checkpoint" else -1]
     for directory in (copy.directory, tmp_path / "fresh"):
         ranking = Ranking(directory, corpus_with_topics, checkpoints_copy)
         shutil.rmtree(ranking.output, ignore_errors=True)
         results.append(ranking.rank(*systems))
     assert results[0] == results[1]
-    changed = {
-        name for name in systems if results[0][f"aragorn-{name}.txt"] != read_files(complete.output)[f"aragorn-{name}.txt"]
-    }
-    assert changed == set(systems)
+    old = read_files(complete.output)
+    assert all(results[0][run] != old[run] for run in (f"aragorn-{name}.txt" for name in systems))
 
 
 def test_complete_results_are_reused(complete: Ranking, copy: Ranking, monkeypatch: pytest.MonkeyPatch) -> None:

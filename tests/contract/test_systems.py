@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -23,19 +24,44 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import CheckpointStore, Execution, iter_components
 from submission.systems.lexical import LexicalStage
 
-MakeExecution = Callable[..., Execution]
-
 
 @pytest.fixture(params=SYSTEMS)
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@contextmanager
+def open_execution(checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None) -> Iterator[Execution]:
+    with CacheDirectory(None, source) as cache:
+        yield Execution(Dataset(source, run, qid), CheckpointStore(checkpoints), CPU, cache)
+
+
 @pytest.fixture(scope="module")
 def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
     """Create the reference execution, which ranks with each system once."""
-    with CacheDirectory(None, topics_and_corpus) as cache:
-        yield Execution(Dataset(topics_and_corpus), CheckpointStore(all_checkpoints_dir), CPU, cache)
+    with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
+        yield execution
+
+
+@pytest.fixture(scope="module")
+def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
+    """Create an execution that re-ranks a supplied run."""
+    run = write_supplied_run(execution, tmp_path_factory.mktemp("run"))
+    with open_execution(execution.checkpoints.directory, execution.input.directory, run) as reranking:
+        yield reranking
+
+
+@pytest.fixture(scope="module")
+def single_topic(execution: Execution) -> Iterator[Execution]:
+    """Create an execution for topic 2."""
+    with open_execution(execution.checkpoints.directory, execution.input.directory, qid="2") as single_topic:
+        yield single_topic
+
+
+@pytest.fixture(scope="module")
+def searcher(execution: Execution) -> Iterator[Searcher]:
+    with Searcher(Corpus.from_directory(execution.input.directory), execution.checkpoints, CPU) as searcher:
+        yield searcher
 
 
 def write_supplied_run(execution: Execution, directory: Path) -> Path:
@@ -59,6 +85,11 @@ def test_rankings_have_the_documented_form(name: str, execution: Execution) -> N
     assert set(lists["qid"]) == set(execution.topics["qid"])
 
 
+def test_systems_rank_differently(execution: Execution) -> None:
+    rankings = [execution.get_ranking(system.stage)[["qid", "docno", "score"]] for system in SYSTEMS.values()]
+    assert len({ranking.to_csv() for ranking in rankings}) == len(SYSTEMS)
+
+
 def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> None:
     lists = execution.get_ranking(SYSTEMS[name].stage)
     pairs = lists.sample(frac=0.3, random_state=1)
@@ -66,30 +97,23 @@ def test_pair_scores_equal_ranking_scores(name: str, execution: Execution) -> No
     np.testing.assert_allclose(scores, pairs["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_search_equals_ranking_the_same_topic(name: str, execution: Execution) -> None:
+def test_search_equals_ranking_the_same_topic(name: str, execution: Execution, searcher: Searcher) -> None:
     listed, stage = execution.get_ranking(SYSTEMS[name].stage), SYSTEMS[name].stage
-    corpus = Corpus.from_directory(execution.input.directory)
     exact = all(isinstance(part, LexicalStage | ConclusionStage | Enrichment) for part in iter_components(stage))
-    with Searcher(corpus, execution.checkpoints, CPU) as searcher:
-        rankings = searcher.rank(stage, execution.topics)
-        pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
-        for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-            [answered] = searcher.search(
-                query, [SYSTEMS[name]], SearchOptions(5, lambda system, docno: True, highlight=True)
-            ).systems
-            hits = listed[listed["qid"] == qid]
-            assert (answered.error, answered.total) == (None, len(hits))
-            assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
-            scores = [hit.score for hit in answered.hits]
-            np.testing.assert_allclose(scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
-            assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
+    rankings = searcher.rank(stage, execution.topics)
+    pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
+    options = SearchOptions(5, lambda system, docno: True, highlight=True)
+    for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
+        [answered] = searcher.search(query, [SYSTEMS[name]], options).systems
+        hits = listed[listed["qid"] == qid]
+        assert (answered.error, answered.total) == (None, len(hits))
+        assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
+        scores = [hit.score for hit in answered.hits]
+        np.testing.assert_allclose(scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
+        assert scores == pytest.approx([hit.explanation.score for hit in answered.hits if hit.explanation], abs=1e-5)
 
 
-def test_input_run_is_reranked_completely(
-    name: str, execution: Execution, make_execution: MakeExecution, tmp_path: Path
-) -> None:
-    run = write_supplied_run(execution, tmp_path)
-    reranking = make_execution(execution.input.directory, input_run=run, checkpoints=execution.checkpoints.directory)
+def test_input_run_is_reranked_completely(name: str, reranking: Execution) -> None:
     assert reranking.supplied_ranking is not None
     listed = reranking.get_ranking(SYSTEMS[name].stage)
     validate_rankings(listed, reranking.topics, set())
@@ -100,11 +124,10 @@ def test_input_run_is_reranked_completely(
         np.testing.assert_allclose(scores, listed["score"], rtol=1e-5, atol=1e-5)
 
 
-def test_explanations_sum_to_scores(name: str, execution: Execution, make_execution: MakeExecution) -> None:
+def test_explanations_sum_to_scores(name: str, execution: Execution, single_topic: Execution) -> None:
     stage, ranking = SYSTEMS[name].stage, execution.get_ranking(SYSTEMS[name].stage)
-    alone = make_execution(execution.input.directory, checkpoints=execution.checkpoints.directory, qid="2")
     for row in ranking[ranking["qid"] == "2"].iloc[[0, 1, -1]].itertuples():
-        explanation = stage.explain(alone, row.qid, row.docno)
+        explanation = stage.explain(single_topic, row.qid, row.docno)
         assert explanation.contributions
         assert explanation.score == pytest.approx(row.score, rel=1e-5, abs=1e-5)
         total = sum(part.value for part in explanation.contributions)
@@ -112,13 +135,15 @@ def test_explanations_sum_to_scores(name: str, execution: Execution, make_execut
         assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
 
 
-def test_missing_checkpoint_is_named(name: str, execution: Execution, make_execution: MakeExecution, tmp_path: Path) -> None:
+def test_missing_checkpoint_is_named(name: str, execution: Execution, tmp_path: Path) -> None:
     needed = [part.checkpoint for part in iter_components(SYSTEMS[name].stage) if part.checkpoint]
     if not needed:
         pytest.skip("it needs none")
-    without = make_execution(execution.input.directory, checkpoints=tmp_path)
-    assert SYSTEMS[name].stage.find_missing_checkpoints(without.checkpoints) == [*dict.fromkeys(needed)]
-    with pytest.raises(CheckpointError, match="checkpoint not found"):
+    assert SYSTEMS[name].stage.find_missing_checkpoints(CheckpointStore(tmp_path)) == [*dict.fromkeys(needed)]
+    with (
+        open_execution(tmp_path, execution.input.directory) as without,
+        pytest.raises(CheckpointError, match="checkpoint not found"),
+    ):
         without.get_ranking(SYSTEMS[name].stage)
 
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.fusion.quality import QualityInterpolation
-from submission.fusion.z_scores import z_scores
 
 VALUES = st.lists(st.floats(-100, 100, width=16), min_size=1, max_size=12).map(np.array)
 
@@ -29,13 +28,3 @@ def test_lower_ranked_documents_keep_their_order(relevance: np.ndarray, quality:
     np.testing.assert_allclose(np.diff(scores[n:]), np.diff(relevance[n:]))
     if weight == 0:
         assert (np.diff(scores) <= 0).all()
-
-
-@given(VALUES)
-def test_z_scores_match_hand_computed_values(values: np.ndarray) -> None:
-    standardised = z_scores(values, values)
-    if (values == values[0]).all():
-        assert standardised.tolist() == [0] * len(values)
-    else:
-        assert standardised.mean() == pytest.approx(0, abs=1e-6)
-        assert standardised.std() == pytest.approx(1)

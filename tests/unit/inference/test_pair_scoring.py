@@ -16,7 +16,6 @@ from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
-from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordTokeniser
@@ -68,19 +67,6 @@ def test_nan_scores_fail_with_their_document(knrm: RankerCheckpoint, tmp_path: P
     torch.nn.init.constant_(knrm.network.linear.weight, torch.nan)
     with pytest.raises(CheckpointError, match="document d for topic 1"):
         score(knrm, tmp_path)
-
-
-def test_premises_are_encoded_once_for_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(1)
-    gru = make_checkpoint(GRU(GRU.Config(vocabulary=8, dimensions=6, hidden=5)), batch_size=3, shard_size=100)
-    encode_batch, lengths = gru.network.encode_batch, []
-    monkeypatch.setattr(
-        gru.network, "encode_batch", lambda ids, mask: lengths.extend(mask.sum(1).tolist()) or encode_batch(ids, mask)
-    )
-    scores, expected = score(gru, tmp_path), score_alone(gru)
-    assert lengths == [100, 0, 3, 3]  # "d" cut; "c", "a" and "b"
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
-    assert len(set(expected)) == 6
 
 
 def test_documents_are_loaded_once_for_equal_tokens() -> None:

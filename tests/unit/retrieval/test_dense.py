@@ -92,6 +92,7 @@ def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path
     assert (docnos, scores.tolist()) == ([], [])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # raised by other libraries on loading
 def test_vectors_equal_sentence_transformers() -> None:
     from sentence_transformers import SentenceTransformer
