@@ -52,7 +52,7 @@ class Mutation:
 
 
 def load_mutations() -> list[Mutation]:
-    """Load the mutations; exit with a message if a text does not occur exactly once."""
+    """Load the mutations; exit with a message if a mutation's `old` text does not occur exactly once in its file."""
     entries = tomllib.loads(MUTATIONS_FILE.read_text(encoding="utf-8"))["mutation"]
     mutations = [Mutation(number, **entry) for number, entry in enumerate(entries, 1)]
     for mutation in mutations:
@@ -135,7 +135,8 @@ def main() -> int:
     parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of the mutations to test (default: all)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of mutations tested in parallel (default: 2)")
     parser.add_argument("--tests", nargs="+", default=["tests"], metavar="DIR", help="tests to run (default: tests)")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON lines of results, from which a stopped run resumes")
+    results_help = "JSON Lines file to which results are appended; mutations already in it are not tested again"
+    parser.add_argument("--results", type=Path, metavar="FILE", help=results_help)
     args = parser.parse_args()
     mutations = [mutation for mutation in load_mutations() if not args.only or mutation.number in args.only]
     lines = args.results.read_text(encoding="utf-8").splitlines() if args.results and args.results.exists() else []

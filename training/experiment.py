@@ -61,7 +61,7 @@ def run_experiment(
         experiment: Experiment to run.
         cells: Distinct cells.
         cache_dir: Parent of the cache directory.
-        processes: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads.
+        process_count: Number of groups computed in parallel, one thread each. None: one cell at a time, on all threads.
 
     Returns:
         Results by cell, in the order of `cells`.

@@ -73,7 +73,7 @@ def _parse_rank(value: object) -> float:
 
 @dataclass(frozen=True)
 class Field:
-    """Column of a frame of records."""
+    """Field of a record, with the column that it fills."""
 
     name: str
     aliases: tuple[str, ...]  # names of the field in a record

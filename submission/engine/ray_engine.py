@@ -41,8 +41,8 @@ class RayEngine(Engine):
     def __init__(self, shares_cache: bool = False) -> None:
         """Create an engine for the cluster that this process is connected to."""
         self.shares_cache = shares_cache
-        node_count, self._gpu_count = sum(node["Alive"] for node in ray.nodes()), _count_resources("GPU")
-        cpu_cores = _count_resources("CPU")
+        node_count, self._gpu_count = sum(node["Alive"] for node in ray.nodes()), _count_units("GPU")
+        cpu_cores = _count_units("CPU")
         self.description = f"Ray {ray.__version__} ({node_count} nodes, {cpu_cores} CPU cores, {self._gpu_count} GPUs)"
         # max_calls=0 keeps workers and their checkpoints alive, on GPUs too.
         self._remote_function = ray.remote(max_calls=0)(_run_on_worker)
@@ -52,7 +52,7 @@ class RayEngine(Engine):
         return self._gpu_count > 0
 
     def count_workers(self, device: torch.device) -> int:
-        return max(1, _count_resources("GPU" if device.type == "cuda" else "CPU"))
+        return max(1, _count_units("GPU" if device.type == "cuda" else "CPU"))
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
@@ -123,7 +123,7 @@ def _preserve_signal_handlers() -> Iterator[None]:
             signal.signal(signum, handler)
 
 
-def _count_resources(resource: str) -> int:
+def _count_units(resource: str) -> int:
     """Count the cluster's current units of a resource."""
     return int(ray.cluster_resources().get(resource, 0))
 

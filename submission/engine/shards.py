@@ -15,7 +15,7 @@ from submission.storage.artifact_store import ArtifactStore, write_artifact
 
 @dataclass(frozen=True)
 class Shard(Generic[Item]):
-    """A part of a computation."""
+    """One item of a sharded computation: how to load its input, and the file that caches its result."""
 
     file_name: str  # name of its cache file
     unit_count: int  # units of work, for the progress display

@@ -97,7 +97,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
             tensors = safetensors.torch.load_file(directory / WEIGHTS_FILE) | frozen_weights
             network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
-            if not tokeniser.matches_vocabulary(network.get_vocabulary_size()):
+            if not tokeniser.fits_embedding(network.get_vocabulary_size()):
                 raise ValueError(
                     f"{tokeniser.file} does not match the network's {network.get_vocabulary_size()} embedding rows"
                 )

@@ -268,7 +268,7 @@ class CLSRanker(BERTRanker):
         return torch.squeeze(self.linear(self.dropout(self.pool(query, query_mask, document, document_mask))), -1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into the contribution of [CLS] and the bias."""
+        """Break the score down into [CLS] and bias."""
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

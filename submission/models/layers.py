@@ -121,7 +121,10 @@ class KernelPooling(Kernels):
     def explain(
         self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor, weights: Tensor, name: str
     ) -> list[Contribution]:
-        """Return the contributions of kernels and query terms to `weights` (K,) · features of a single pair (B = 1)."""
+        """Return the contribution of each query term and kernel to the score of a single pair (B = 1).
+
+        The score is the weighted feature sum `weights` (K,) · features.
+        """
         values = self.take_logs(self(similarity, document_mask), query_mask)[0] * weights
         return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 

@@ -11,8 +11,8 @@ class StoredTokeniser(Protocol):
 
     file: ClassVar[str]  # name of the tokeniser's file in a checkpoint
 
-    def matches_vocabulary(self, size: int) -> bool:
-        """Return whether the token ids match a network with `size` embeddings."""
+    def fits_embedding(self, row_count: int) -> bool:
+        """Return whether the ids fit an embedding table with `row_count` rows."""
 
     def to_bytes(self) -> bytes:
         """Return the content of the tokeniser's file."""

@@ -139,7 +139,7 @@ class _ShardCounts(msgspec.Struct):
 
     terms: list[str]  # ascending
     lengths: bytes  # (documents,) document lengths
-    distinct: bytes  # (documents,) number of distinct terms per document
+    distinct_counts: bytes  # (documents,) number of distinct terms per document
     term_ids: bytes  # (entries,) positions in `terms`
     frequencies: bytes  # (entries,) term frequencies
 
@@ -180,11 +180,11 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
         return (msgspec.msgpack.decode(read_shard(index), type=_ShardCounts) for index in range(len(starts)))
 
     vocabulary: set[str] = set()
-    lengths, distinct = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    lengths, distinct_counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     for shard in iter_shards():
         vocabulary.update(shard.terms)
         lengths.append(shard.get_array("lengths"))
-        distinct.append(shard.get_array("distinct"))
+        distinct_counts.append(shard.get_array("distinct_counts"))
     terms = sorted(vocabulary)
     ids = {term: index for index, term in enumerate(terms)}
 
@@ -193,7 +193,7 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
         return np.asarray(mapping[shard.get_array("term_ids")])
 
     df_by_shard, collection_frequencies = [], np.zeros(len(terms), dtype=np.int64)
-    _, indices, data = allocate_matrix(np.concatenate(distinct), np.int32, files[6:])
+    _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:])
     end = 0
     for shard in iter_shards():
         term, frequency = map_term_ids(shard), shard.get_array("frequencies")
@@ -206,9 +206,9 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
 
     def iter_by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start, shard in zip(starts, iter_shards(), strict=True):
-            documents = np.arange(start, start + len(shard.get_array("distinct")), dtype=np.int32)
+            documents = np.arange(start, start + len(shard.get_array("distinct_counts")), dtype=np.int32)
             order = _stable_argsort(map_term_ids(shard))
-            yield np.repeat(documents, shard.get_array("distinct"))[order], shard.get_array("frequencies")[order]
+            yield np.repeat(documents, shard.get_array("distinct_counts"))[order], shard.get_array("frequencies")[order]
 
     merge_shards(iter_by_term(), df_by_shard, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")

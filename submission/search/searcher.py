@@ -35,9 +35,9 @@ T = TypeVar("T")
 class QueryExecution(Execution):
     """Execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
 
-    def __init__(self, shared: Execution, queries: Corpus, scratch: CacheDirectory) -> None:
-        """Create an execution that shares the collection data of `shared` and caches pair scores in `scratch`."""
-        super().__init__(queries, shared.checkpoints, shared.device, shared.cache_directory, shared.engine)
+    def __init__(self, shared: Execution, corpus: Corpus, scratch: CacheDirectory) -> None:
+        """Create an execution for the topics of `corpus`; share the data of `shared`, and cache pair scores in `scratch`."""
+        super().__init__(corpus, shared.checkpoints, shared.device, shared.cache_directory, shared.engine)
         self._shared, self.scratch = shared, scratch
 
     @cached_property
@@ -46,7 +46,7 @@ class QueryExecution(Execution):
         return self._shared.documents
 
     def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return `compute()`, computed for the first query and reused for all later ones."""
+        """Return `compute()`, computed for the first query and reused for all other queries."""
         return self._shared.compute_once(owner, name, compute)
 
     def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:

@@ -49,7 +49,8 @@ class Manifest(msgspec.Struct):
 class ArtifactStore:
     """Directory of built files with a manifest; a file without an entry counts as missing.
 
-    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal; it is merged into the manifest later.
+    With more than JOURNAL_THRESHOLD files, new entries are appended to a journal. It is merged into the manifest when it
+    contains half of all entries, and by the first update of a store that is opened again.
     """
 
     def __init__(

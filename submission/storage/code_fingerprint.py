@@ -62,7 +62,7 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
 
 @cache
 def program_fingerprint() -> str:
-    """Return the hash of the whole program with all networks, which must be equal on all nodes of a cluster."""
+    """Return the hash of `program_files`; it must be equal on all nodes of a cluster."""
     files = program_files()
     return _hash(files, files)
 

@@ -32,7 +32,7 @@ class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down into word pieces and the rounding error of the stored vector."""
+        """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
         score = self.score_document(execution, qid, docno)
         rounding = ExplanationRow(score - explanation.score, "rounding", "text vector stored in float16")

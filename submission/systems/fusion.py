@@ -24,7 +24,7 @@ ModelT = TypeVar("ModelT", bound=FusionModel)
 
 @dataclass(frozen=True)
 class FusionStage(Stage):
-    """A stage that combines the scores of its members, which have the same names as in the fitted model."""
+    """A stage that combines its members' scores with a fitted model; the member names must match the model's."""
 
     fuse_options: ClassVar[str]  # required options of `python -m training fuse`
     members: tuple[tuple[str, Stage], ...]

@@ -33,7 +33,7 @@ class LearnedFusionStage(FusionStage):
         return self.load_checkpoint(execution.checkpoints).score(features)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by member and document length."""
+        """Break the score down by member and document length, plus the intercept."""
         model, pool = self.load_checkpoint(execution.checkpoints), self._get_pool_features(execution)
         raw = self._get_pair_features(execution, pd.DataFrame({"qid": [qid], "docno": [docno]}))
         features = standardise_by_topic(raw, pool)

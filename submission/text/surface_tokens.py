@@ -52,8 +52,8 @@ class SurfaceReader:
         """Load a reader from its file in a directory and the config of a network."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
-    def matches_vocabulary(self, size: int) -> bool:
-        return size == len(self.vocabulary)
+    def fits_embedding(self, row_count: int) -> bool:
+        return row_count == len(self.vocabulary)
 
     def to_bytes(self) -> bytes:
         return self.vocabulary.to_text().encode()

@@ -37,8 +37,8 @@ class Tokeniser(ABC):
         """Load a tokeniser from its file in a directory."""
 
     @abstractmethod
-    def matches_vocabulary(self, size: int) -> bool:
-        """Return whether the ids fit an embedding table of this size."""
+    def fits_embedding(self, row_count: int) -> bool:
+        """Return whether the ids fit an embedding table with `row_count` rows."""
 
     @abstractmethod
     def encode_query(self, text: str) -> list[int]:
@@ -86,8 +86,8 @@ class WordTokeniser(Tokeniser):
         """Return the tokeniser's entries in a checkpoint's config.json; text rule 1 has none."""
         return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
-    def matches_vocabulary(self, size: int) -> bool:
-        return size == len(self.vocabulary)
+    def fits_embedding(self, row_count: int) -> bool:
+        return row_count == len(self.vocabulary)
 
     def encode_query(self, text: str) -> list[int]:
         return self.vocabulary.lookup(normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query])
@@ -121,9 +121,9 @@ class WordPieceReader:
         tokenizer.no_truncation()
         tokenizer.encode_special_tokens = True
 
-    def matches_vocabulary(self, size: int) -> bool:
-        """Return whether an embedding table of this size, possibly padded, has rows for all word pieces."""
-        return size >= self._tokenizer.get_vocab_size()
+    def fits_embedding(self, row_count: int) -> bool:
+        """Return whether an embedding table, possibly padded, has rows for all word pieces."""
+        return row_count >= self._tokenizer.get_vocab_size()
 
     def to_bytes(self) -> bytes:
         return self._tokenizer.to_str(pretty=False).encode()

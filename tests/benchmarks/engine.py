@@ -98,7 +98,7 @@ def _return_zeros(size: int, shard: object) -> bytes:
 
 
 def _measure_costs(directory: Path, ray: Engine) -> Result:
-    """Measure the time that a shard of premise vectors takes a worker and the driver, and the bytes transferred.
+    """Measure the worker's time, the driver's time and the bytes transferred per shard of premise vectors.
 
     The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
     the workers themselves read the texts and write the vectors.

@@ -56,7 +56,7 @@ def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[st
 
 
 def measure_all_systems(directory: Path) -> Result:
-    """Compare the time of a process that ranks with all systems with the scoring times of its networks."""
+    """Compare the run time of `rank` for all systems to the total scoring time of the networks."""
     with tempfile.TemporaryDirectory() as folder:
         rank_process = rank(directory, Path(folder) / "runs", None, [])
     names = "all_systems", "all systems (at most 1.25 times the networks' time)", "the networks' time"

@@ -34,7 +34,7 @@ from training.fitting.initialisation import build_network
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.fitting.task import Task, TrainableNetwork
 from training.fitting.training_loop import Schedule, TrainingState
-from training.sbert.trainer import TrainingRun
+from training.sbert.trainer import TrainingSetup
 from training.tasks import list_task_names
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 from training.tasks.contrastive import ContrastiveSpec
@@ -210,7 +210,7 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
     expected = read_files(train(student, work, "whole student"))
     shutil.rmtree(work / "students")
     for call in (0, 1):  # the teacher is trained first, then the student
-        with stop_at(TrainingRun, "train", call):
+        with stop_at(TrainingSetup, "train", call):
             train(student, work, "stopped student")
     assert read_files(train(student, work, "resumed student")) == expected
     assert {recipe.task.table_name() for recipe in (*RECIPES.values(), student)} == set(list_task_names())  # all are covered

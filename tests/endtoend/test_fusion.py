@@ -157,7 +157,7 @@ def test_invalid_recipes_fail(old: str, new: str, message: str, tmp_path: Path, 
 
 def test_invalid_calls_fail(members: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
     assert_fails(2, "did you mean 'fusion'?", "fuse", "fusoin", "--qrels", QRELS, "-i", SAMPLE, "--work-dir", "w")
-    assert_fails(2, "two files with different names", *fuse(tmp_path, qrels=[QRELS, QRELS]))
+    assert_fails(2, "equal names", *fuse(tmp_path, qrels=[QRELS, QRELS]))
     shutil.copytree(members / "dirichlet", tmp_path / "dirichlet")
     assert_fails(4, "member dirichlet_rm3 failed", *fuse(tmp_path))
 

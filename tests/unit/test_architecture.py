@@ -1,8 +1,9 @@
-"""Packages import only from lower layers, modules not in cycles, and libraries only in their places."""
+"""Packages import only from lower layers, modules not in cycles, libraries in their places; docstrings match signatures."""
 
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -87,3 +88,15 @@ def test_libraries_are_imported_in_their_places() -> None:
     assert [(path, library) for path, library in imports if not path.startswith(PLACES.get(library, ""))] == []
     rankers = {(path, library) for path, library in imports if path.startswith("submission/models/rankers/")}
     assert [(path, library) for path, library in rankers if library in NOT_IN_RANKERS] == []
+
+
+def test_args_sections_list_all_parameters() -> None:
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            docstring = (ast.get_docstring(node) or "") if isinstance(node, ast.FunctionDef) else ""
+            if "\nArgs:\n" in docstring:
+                section = docstring.partition("\nArgs:\n")[2].partition("\n\n")[0]
+                parameters = [
+                    arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg) and arg.arg not in ("self", "cls")
+                ]
+                assert re.findall(r"^    (\w+):", section, re.MULTILINE) == parameters, f"{file}: {node.name}"

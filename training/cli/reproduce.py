@@ -114,7 +114,7 @@ def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str,
 
 
 def _warn_about_changed_recipe(recipe: Recipe, stored: Mapping[str, Any]) -> None:
-    """Warn about recipe settings that have changed since training; settings added later have their defaults."""
+    """Warn about recipe settings that have changed since training; settings added since are not compared."""
     current = json.loads(json.dumps(recipe.to_provenance()))
     for key, value in stored.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]

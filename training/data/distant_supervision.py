@@ -48,11 +48,10 @@ def sample_negatives(
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
     ends = np.r_[starts[1:], len(conclusions)]
     largest_group = int((ends - starts).max())
-    if per_argument * largest_group > len(conclusions) - largest_group:
-        raise InputError(
-            f"{len(conclusions)} arguments with {len(starts)} conclusions are too few: the most frequent conclusion needs "
-            f"{per_argument * largest_group} negatives; use a larger corpus"
-        )
+    needed_count, available_count = per_argument * largest_group, len(conclusions) - largest_group
+    if needed_count > available_count:
+        needs = f"the most frequent conclusion needs {needed_count} negatives"
+        raise InputError(f"{needs}, but only {available_count} arguments have other conclusions; use a larger corpus")
     result = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = random_generator(seed, RandomStream.NEGATIVES, per_argument)
     chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))

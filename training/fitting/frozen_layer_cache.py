@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class FrozenLayerCache(nn.Module):
     """Frozen embeddings and lowest blocks of a BERT, with a cache of their outputs.
 
-    The module replaces the embeddings of the encoders that share it. Each text is encoded alone in float32, so results do
+    It takes the place of these layers in the encoders that share it. Each text is encoded alone in float32, so results do
     not depend on batch or order. The cache is in memory and unbounded.
     """
 

@@ -27,7 +27,7 @@ TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.
 
 
 class LanguageModel(TARGER):
-    """Layers of a tagger, with a projection per direction that is compared with output embeddings of all words."""
+    """Bidirectional language model on a tagger's layers, with a projection per direction and shared output embeddings."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)

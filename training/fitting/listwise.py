@@ -105,7 +105,7 @@ def dense_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
-    """Split a topic into m = ceil(items / size) lists, each of every m-th item in order of score."""
+    """Sort a topic's items by score and deal them into m = ceil(items / size) lists (list i: items i, i + m, …)."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]

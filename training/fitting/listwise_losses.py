@@ -1,6 +1,6 @@
 """Listwise losses of TF-Ranking.
 
-As in the estimators of TF-Ranking, a loss is the weighted sum of its elements divided by the number of non-zero weights.
+As in the estimators of TF-Ranking, a loss is the weighted sum of its terms divided by the number of non-zero weights.
 
 Pasumarthi et al.: TF-Ranking: Scalable TensorFlow Library for Learning-to-Rank. KDD 2019.
 Favreau, Zouaq, Bhatnagar: Learning to Rank with BERT for Argument Quality Evaluation. FLAIRS 2022, table 2.
@@ -22,18 +22,18 @@ APPROX_NDCG_TEMPERATURE = 0.1
 
 @dataclass(frozen=True)
 class ListwiseLoss:
-    """A listwise loss, defined by its elements (per item, pair or list) and their weights."""
+    """A listwise loss, defined by its terms (per item, pair or list) and their weights."""
 
-    elements: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); must be finite for padding
-    weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the elements
+    loss_terms: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); must be finite for padding
+    weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the loss terms
 
     def __call__(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the loss of the lists, a scalar; 0 if all weights are zero."""
         return self.weighted_sum(labels, scores) / self.weight_count(labels)
 
     def weighted_sum(self, labels: Tensor, scores: Tensor) -> Tensor:
-        """Return the weighted sum of the elements, to be divided by the batch's `weight_count`."""
-        return (self.weights(labels) * self.elements(labels, scores.masked_fill(labels < 0, 0))).sum()
+        """Return the weighted sum of the loss terms, to be divided by the batch's `weight_count`."""
+        return (self.weights(labels) * self.loss_terms(labels, scores.masked_fill(labels < 0, 0))).sum()
 
     def weight_count(self, labels: Tensor) -> Tensor:
         """Return the number of non-zero weights of a batch, at least 1."""

@@ -119,10 +119,7 @@ def full_collection_metrics(
     ranks = np.where(positive_scores > 0, ranks, np.inf)  # 1-based
     gains = np.where(ranks <= NDCG_DEPTH, 1 / np.log2(ranks + 1), 0).sum(1)
     ideal = (1 / np.log2(np.arange(POSITIVES) + 2)).sum()
-    return {
-        NDCG: round(100 * float((gains / ideal).mean()), 2),
-        RECALL: round(100 * float((ranks <= RECALL_DEPTH).mean()), 2),
-    }
+    return {NDCG: round(100 * float((gains / ideal).mean()), 2), RECALL: round(100 * float((ranks <= RECALL_DEPTH).mean()), 2)}
 
 
 def _score_all(ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, device: torch.device) -> Tensor:

@@ -92,8 +92,10 @@ def _read_qrels(
 ) -> dict[str, pd.DataFrame]:
     """Check the names of the fusion and of the qrels files, and read the judgments of the execution's documents."""
     labels = [label for label, _ in files]
-    if len(set(labels)) < len(files) or len(files) > 2:
-        raise UsageError(f"--qrels {', '.join(labels)}: expected one file, or two files with different names")
+    if len(files) > 2:
+        raise UsageError(f"--qrels {', '.join(labels)}: {len(files)} files; pass at most two")
+    if len(set(labels)) < len(files):
+        raise UsageError(f"--qrels {', '.join(labels)}: equal names; pass different files, or rename one")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
         raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
     documents = execution.documents.read_all_docnos()

@@ -128,7 +128,7 @@ def _freeze(module: torch.nn.Module) -> None:
 
 
 def _silence_libraries() -> None:
-    """Disable the libraries' progress bars and log messages."""
+    """Disable progress bars, and log messages below ERROR, of the Hugging Face libraries."""
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers: untyped
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()

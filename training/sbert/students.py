@@ -25,7 +25,7 @@ from training.fitting.recipe import Recipe
 from training.sbert import networks
 from training.sbert.networks import Loss, Network, TrainingConfig
 from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs, subsample
-from training.sbert.trainer import TrainingRun
+from training.sbert.trainer import TrainingSetup
 from training.sbert.validation import ConclusionValidator
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         start = time.monotonic()
         training = self._training_config(variant)
         model = self.load_or_train(variant)
-        n_pairs = len(self._training_run(variant).pairs) if variant.loss else 0
+        n_pairs = len(self._build_setup(variant).pairs) if variant.loss else 0
         retrieval: dict[str, float] = {}
         if isinstance(model, SentenceTransformer):
             retrieval = self._validator.retrieval_metrics(model, training.bfloat16)
@@ -115,18 +115,18 @@ class StudentExperiment(Experiment[Variant, Result]):
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
         def train() -> bytes:
-            run = self._training_run(variant)
-            return networks.serialise_trainable_state(run.train(self._recipe.seed, self._cache.directory / "scratch"))
+            setup = self._build_setup(variant)
+            return networks.serialise_trainable_state(setup.train(self._recipe.seed, self._cache.directory / "scratch"))
 
         if variant.loss and (variant != TEACHER or self._settings.train_teacher):
             networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(variant)}.safetensors", train))
         return model
 
-    def _training_run(self, variant: Variant) -> TrainingRun:
+    def _build_setup(self, variant: Variant) -> TrainingSetup:
         pairs = [self.gold] if variant.pairs in (GOLD, BOTH) else []
         pairs += [self.silver] if variant.pairs in (SILVER, BOTH) else []
         encoder, training = self._initial_encoder(variant), self._training_config(variant)
-        return TrainingRun(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
+        return TrainingSetup(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
 
     def _initial_encoder(self, variant: Variant) -> Path:
         return self._teacher.folder if variant == TEACHER else self._encoder

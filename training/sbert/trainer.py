@@ -34,8 +34,8 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 
 @dataclass(frozen=True)
-class TrainingRun:
-    """Training runs that differ only in their seed."""
+class TrainingSetup:
+    """Everything that determines a training run except its seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig

@@ -26,11 +26,16 @@ def list_task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Return the spec class of the task table among a recipe's keys; raise ValueError if there are several task tables."""
+    """Return the spec class of a recipe's task table (DEFAULT_TASK if it has none); raise ValueError if it has several."""
     tables = [name for name in list_task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")
     return load_class(__name__, tables[0] if tables else DEFAULT_TASK, TaskSpec)
+
+
+def find_task_tables(network: str) -> list[str]:
+    """Return the names of the task tables that support a network by name."""
+    return [name for name in list_task_names() if network in load_class(__name__, name, TaskSpec).supported_networks]
 
 
 def load_recipe(name: str) -> Recipe:
@@ -94,10 +99,7 @@ def _check_network_settings(recipe: Recipe) -> None:
             raise ValueError(f"lengths.{name} is {length}; expected at least 1")
     is_bert = issubclass(network_class, BERTNetwork)
     if is_bert and recipe.lengths.query > QUERY_LENGTH:
-        length = recipe.lengths.query
-        raise ValueError(
-            f"lengths.query is {length}; BERT networks read at most {QUERY_LENGTH} word pieces of a query; lower it"
-        )
+        raise ValueError(f"lengths.query is {recipe.lengths.query}; BERT networks read at most {QUERY_LENGTH}; lower it")
     if is_bert and recipe.max_terms:
         raise ValueError(f"{network_class.get_name()} takes its vocabulary from its tokeniser; remove max_terms")
     if not is_bert and recipe.encoder != EncoderSettings():

@@ -29,6 +29,7 @@ from training.fitting.validation import (
     score_bm25,
     validate_candidates,
 )
+from training.tasks import find_task_tables
 
 MaskedIds = tuple[Tensor, Tensor]  # ids (B, L) and mask (B, L)
 HardNegatives = Literal["dirichlet"]
@@ -51,8 +52,9 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the network is not a pairwise ranker."""
-        if recipe.ranker is None or recipe.ranker in LISTWISE_ONLY:
-            raise ValueError(f"{recipe.ranker or recipe.enricher} cannot be trained on pairs; add its task table")
+        network = self.resolve_network_class(recipe).get_name()
+        if recipe.ranker is None or network in LISTWISE_ONLY:
+            raise ValueError(f"{network} cannot be trained on pairs; use [{'] or ['.join(find_task_tables(network))}]")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load training pairs and validation queries."""

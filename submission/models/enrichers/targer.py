@@ -72,7 +72,7 @@ class TARGER(Enricher[SurfacePassage]):
         if not 0 < config.window <= CHARACTERS_PER_TOKEN:
             raise ValueError(f"window is {config.window} characters; expected 1 to {CHARACTERS_PER_TOKEN}")
         if config.longest < 1:
-            raise ValueError(f"longest is {config.longest}; expected at least 1 token per passage")
+            raise ValueError(f"longest (maximum passage length in tokens) is {config.longest}; expected at least 1")
         self.embedding = _create_embedding(config.vocabulary, config.dimensions)
         self.letters = _create_embedding(config.letters, config.letter_dimensions)
         character_width = config.letter_dimensions * config.filters

@@ -52,7 +52,7 @@ class CEDRKNRM(BERTRanker):
         return similarity, (matches + 1e-6).log() * match_mask[:, None, :, None]
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into [CLS], bias, and the kernels of each layer and query word piece."""
+        """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity, features = (tensors[0] for tensors in self.compute_kernel_features(encoded, query_mask, document_mask))
         weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), encoded.cls.shape[-1]])

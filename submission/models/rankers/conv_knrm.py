@@ -42,7 +42,7 @@ class ConvKNRM(TopicRanker):
         self.linear = nn.Linear(len(NGRAM_PAIRS) * config.kernels, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the nine n-gram pairs' kernel features phi."""
+        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b), phi: kernel features by n-gram lengths."""
         queries, documents = self.compute_ngrams(query, query_mask), self.compute_ngrams(document, document_mask)
         return self.score_features(
             [self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in NGRAM_PAIRS]
@@ -73,11 +73,11 @@ class ConvKNRM(TopicRanker):
         return self.score_features([self.pooling.take_logs(matches[d][q], queries[q][1]).sum(1) for q, d in NGRAM_PAIRS])
 
     def score_features(self, features: list[Tensor]) -> Tensor:
-        """Compute the scores (B,) of pairs from the features (B, K) of the nine n-gram pairs."""
+        """Compute the scores (B,) of pairs from the features (B, K) of the nine pairs of n-gram lengths."""
         return torch.squeeze(self.linear(self.dropout(torch.cat(features, dim=1))), -1).tanh()
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score before tanh down by n-gram pair, kernel and query n-gram, plus bias.
+        """Break the score before tanh down by pair of n-gram lengths, kernel and query n-gram, plus bias.
 
         Positions are those of an n-gram's first word.
         """

@@ -54,7 +54,7 @@ class GRU(SiameseRanker):
         )
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into document, query, joint features (with `interaction`) and bias."""
+        """Break the score down by document, query and (with `interaction`) joint features, plus bias."""
         features = self._compute_features(self.encode(query, query_mask), self.encode(document, document_mask))
         weights = self.linear.weight[0].chunk(len(features))
         parts = [

@@ -35,7 +35,7 @@ class SBERT(BERTRanker, DenseRanker):
         return functional.normalize((vectors * token_mask.unsqueeze(-1)).sum(1), dim=1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the cosine similarity down by word piece of the document."""
+        """Break the cosine similarity down by word piece of the document, plus [CLS] and [SEP]."""
         query_vector = self.encode(query, query_mask)[0]
         vectors, token_mask = self.encoder(document, document_mask)
         vectors = vectors[token_mask]  # (T, E)

@@ -18,7 +18,7 @@ def get_snippet_texts(text: str, snippet: Snippet) -> tuple[str, list[str]]:
 
 
 def make_sentence(*words: str, size: int = 40) -> str:
-    """Return a sentence of `size` words."""
+    """Return a sentence of `size` words: `words`, then fillers."""
     return " ".join([*words, *["filler"] * (size - len(words))]) + ". "
 
 

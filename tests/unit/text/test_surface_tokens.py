@@ -38,7 +38,7 @@ def test_token_ids_ignore_case_and_digits() -> None:
     reader = SurfaceReader(Vocabulary(["women", "co0", "0000"]), 9)
     [passage] = reader.split("Women WOMEN CO2 1984 men")
     assert passage.token_ids == [2, 2, 3, 4, 1]
-    assert [reader.matches_vocabulary(size) for size in (4, 5)] == [False, True]
+    assert [reader.fits_embedding(size) for size in (4, 5)] == [False, True]
 
 
 def test_characters_are_centred() -> None:

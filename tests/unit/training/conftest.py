@@ -28,7 +28,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write an encoder with other weights."""
+    """Write an encoder that differs from `encoder` only in its random weights."""
     return write_encoder(tmp_path_factory.mktemp("others") / "other", 1)
 
 

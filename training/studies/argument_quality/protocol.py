@@ -36,7 +36,7 @@ class Setting:
     group_by: str = "debate"  # held-out unit: debate or topic
     all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss
     single_seed: bool = False  # use the first seed only
-    without_topic: bool = False  # also train a network without the topic
+    also_without_topic: bool = False  # also train a network without the topic
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -49,14 +49,14 @@ SETTINGS = {
     "ukp_16_folds": Setting(("ukp",), n_folds=16, single_seed=True),
     "ukp_32_folds": Setting(("ukp",), n_folds=32, group_by="topic", single_seed=True),
     "ibm": Setting(("ibm",), n_folds=4),
-    "ukp_transfer": Setting(("ukp",), ("ibm", "webis"), without_topic=True),
-    "ibm_transfer": Setting(("ibm",), ("ukp", "webis"), without_topic=True),
-    "ukp+ibm_to_webis": Setting(("ukp", "ibm"), ("webis",), without_topic=True),
+    "ukp_transfer": Setting(("ukp",), ("ibm", "webis"), also_without_topic=True),
+    "ibm_transfer": Setting(("ibm",), ("ukp", "webis"), also_without_topic=True),
+    "ukp+ibm_to_webis": Setting(("ukp", "ibm"), ("webis",), also_without_topic=True),
 }
 
 
 class Cell(NamedTuple):
-    """One training run."""
+    """A training run of a setting: a seed, a loss, the use of the topic, and a fold."""
 
     setting: str
     seed: int
@@ -78,7 +78,7 @@ def list_cells(settings: Sequence[str], recipe: Recipe, seed_count: int) -> list
         for seed in range(seed_count)
         for name in settings
         if not (seed and SETTINGS[name].single_seed)
-        for uses_topic in ((True, False) if SETTINGS[name].without_topic else (True,))
+        for uses_topic in ((True, False) if SETTINGS[name].also_without_topic else (True,))
         for loss in (LOSSES if SETTINGS[name].all_losses else [recipe.task.loss])
         for fold in range(SETTINGS[name].n_folds)
     ]

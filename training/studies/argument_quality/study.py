@@ -73,11 +73,11 @@ def run_study(
 
     Args:
         settings: Names in SETTINGS.
-        seeds: Number of seeds per network.
+        seed_count: Number of seeds per network.
         recipe: Training recipe.
         work_dir: Working directory prepared by `prepare quality`.
         device: Device to compute on.
-        processes: Number of networks trained in parallel.
+        process_count: Number of networks trained in parallel.
 
     Returns:
         The table (columns `table.COLUMNS`) and a scatter plot (PNG) of the first seed's scores by length. One row per network

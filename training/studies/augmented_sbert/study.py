@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class AugmentedSbertExperiment(Experiment[Cell, Result]):
-    """Experiment over all networks; only an instance created later sees the results that worker processes cache."""
+    """Experiment over all networks; an instance does not see results that worker processes cache after its creation."""
 
     name, unit, result_type = "augmented", "pairs", Result
 
@@ -119,13 +119,13 @@ def run_study(
     Args:
         directory: Directory with one subdirectory per published data set.
         tasks: Task names.
-        repetitions: Number of repetitions with different seeds.
+        repetition_count: Number of repetitions with different seeds.
         settings: Sample sizes and learning rates.
         teacher: Initial encoder of the teachers.
         student: Initial encoder of the students.
         cache: Cache directory.
         device: Device to compute on.
-        processes: Number of trials run in parallel; times are per process.
+        process_count: Number of trials run in parallel; times are per process.
 
     Returns:
         One row per task and network: mean and standard deviation on test and dev (percent), mean silver pairs and seconds, and

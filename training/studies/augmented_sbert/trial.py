@@ -20,7 +20,7 @@ from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.sbert import networks
 from training.sbert.networks import Network, TrainingConfig, score_pairs
 from training.sbert.pairs import subsample
-from training.sbert.trainer import STATE_FILES, TrainingRun
+from training.sbert.trainer import STATE_FILES, TrainingSetup
 from training.studies.augmented_sbert import sampling
 from training.studies.augmented_sbert.metrics import baseline_metrics, dev_and_test_metrics, dev_metric
 
@@ -31,7 +31,7 @@ SCRATCH = "scratch"  # temporary trainer output
 
 
 def train_best_seed(
-    run: TrainingRun, seeds: Sequence[int], fraction: float, metric: Callable[[Network], float], work_dir: Path
+    setup: TrainingSetup, seeds: Sequence[int], fraction: float, metric: Callable[[Network], float], work_dir: Path
 ) -> Network:
     """Train a fraction of the steps with each seed, and then the network of the best seed to the end.
 
@@ -39,26 +39,26 @@ def train_best_seed(
     removes it, so that an interrupted call resumes.
 
     Args:
-        run: Training run.
+        setup: Training setup.
         seeds: Candidate seeds; ties go to the first.
         fraction: Fraction of the steps after which seeds are compared.
         metric: Dev metric; larger is better.
         work_dir: Directory that no other run uses.
     """
-    steps = max(1, round(fraction * run.step_count))
-    dev_scores = {seed: _train_steps(run, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
+    steps = max(1, round(fraction * setup.step_count))
+    dev_scores = {seed: _train_steps(setup, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
     best = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
-    log.info("Dev metric after %d of %d steps: %s", steps, run.step_count, message)
-    return run.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
+    log.info("Dev metric after %d of %d steps: %s", steps, setup.step_count, message)
+    return setup.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
 
 
-def _train_steps(run: TrainingRun, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
+def _train_steps(setup: TrainingSetup, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
     """Train a seed's first steps, cache its state and return its dev metric."""
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
-        model = run.train_steps(seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
+        model = setup.train_steps(seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
         dev_file.write_text(repr(metric(model)))
 
     ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)
@@ -239,15 +239,15 @@ class Trial:
         def metric(model: Network) -> float:
             return dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-        run = self._training_run(training, pairs)
-        return train_best_seed(run, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
+        setup = self._build_setup(training, pairs)
+        return train_best_seed(setup, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
 
     def _build(self, training: TrainingConfig) -> Network:
-        return self._training_run(training, self.gold.train).initial_network(self._seeds[0])
+        return self._build_setup(training, self.gold.train).initial_network(self._seeds[0])
 
-    def _training_run(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingRun:
+    def _build_setup(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingSetup:
         encoder = self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student
-        return TrainingRun(encoder, training, pairs, self._device, self._shared_layers(training))
+        return TrainingSetup(encoder, training, pairs, self._device, self._shared_layers(training))
 
     def _shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
         """Return the frozen layers shared by students, which cache activations per sentence; None for teachers."""

@@ -59,7 +59,7 @@ def test_negatives_are_the_least_similar_of_a_sample() -> None:
         ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in conclusions if candidate != conclusion]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
-    with pytest.raises(InputError, match="the most frequent conclusion needs 100 negatives"):
+    with pytest.raises(InputError, match="needs 100 negatives, but only 5 arguments have other conclusions"):
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
     sample = _sample_rows(np.random.default_rng(0), 10, 13, 500, 2)
     assert len({*sample.tolist()} - {10, 11, 12}) == 20 * 2 * 3

@@ -24,7 +24,7 @@ from training.sbert.networks import (
     score_pairs,
     serialise_trainable_state,
 )
-from training.sbert.trainer import LengthBucketSampler, TrainingRun
+from training.sbert.trainer import LengthBucketSampler, TrainingSetup
 
 CPU = torch.device("cpu")
 TEACHER = TrainingConfig("cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1)
@@ -45,7 +45,7 @@ def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pai
     assert np.array_equal(full, scores)
     assert half.dtype == np.float32
     assert 0 < abs(half - scores).max() < 0.01
-    rows = TrainingRun(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
+    rows = TrainingSetup(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
     swapped = pairs.rename(columns={"first": "second", "second": "first"})
     assert rows.equals(pd.concat([pairs, swapped], ignore_index=True)[rows.columns])
 
@@ -89,7 +89,7 @@ def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.Dat
     shared.layers[1].register_forward_hook(lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1]))
     # fill the cache in inference mode, without gradients
     encode_texts(build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
-    models = [TrainingRun(encoder, training, pairs, CPU, layers).train(0, tmp_path) for layers in (None, shared)]
+    models = [TrainingSetup(encoder, training, pairs, CPU, layers).train(0, tmp_path) for layers in (None, shared)]
     scores = [score_pairs(model, pairs) for model in models]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)

@@ -13,7 +13,7 @@ import torch
 from tests.unit.training.conftest import sentence
 from training.sbert import trainer as sbert_trainer
 from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
-from training.sbert.trainer import TrainingRun
+from training.sbert.trainer import TrainingSetup
 from training.studies.augmented_sbert.trial import train_best_seed
 
 TEACHER = TrainingConfig("cross_entropy", 0.001, max_length=40, frozen_blocks=1, swap_pairs=True)
@@ -21,11 +21,11 @@ STUDENT = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1, epochs=
 Steps = list[tuple[int, float]]
 
 
-def make_run(training: TrainingConfig, encoder: Path) -> TrainingRun:
-    """Return a run of ten steps, the last of which has a smaller batch."""
+def make_setup(training: TrainingConfig, encoder: Path) -> TrainingSetup:
+    """Return the setup of a run of ten steps, the last of which has a smaller batch."""
     rng = np.random.default_rng(0)
     rows = [(sentence(rng), sentence(rng), rng.random()) for _ in range(75)]
-    return TrainingRun(encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), torch.device("cpu"))
+    return TrainingSetup(encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), torch.device("cpu"))
 
 
 @pytest.fixture
@@ -57,30 +57,30 @@ class MeanScore:
 
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
 def test_best_seed_equals_an_uninterrupted_run(training: TrainingConfig, encoder: Path, tmp_path: Path, steps: Steps) -> None:
-    run, seeds = make_run(training, encoder), [11, 12, 13]
-    metric = MeanScore(run.pairs)
-    model = train_best_seed(run, seeds, 0.2, metric, tmp_path / "seeds")
+    setup, seeds = make_setup(training, encoder), [11, 12, 13]
+    metric = MeanScore(setup.pairs)
+    model = train_best_seed(setup, seeds, 0.2, metric, tmp_path / "seeds")
     best = seeds[int(np.argmax(metric.values))]
     assert len({*metric.values}) == 3
     assert [seed for seed, _ in steps] == [11] * 2 + [12] * 2 + [13] * 2 + [best] * 8
-    uninterrupted = run.train(best, tmp_path / "uninterrupted")
+    uninterrupted = setup.train(best, tmp_path / "uninterrupted")
     assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
     assert steps[-10:] == [step for step in steps[:6] if step[0] == best] + steps[6:14]
 
     with pytest.raises(KeyboardInterrupt):
-        train_best_seed(run, seeds, 0.2, MeanScore(run.pairs, max_calls=2), tmp_path / "killed")
+        train_best_seed(setup, seeds, 0.2, MeanScore(setup.pairs, max_calls=2), tmp_path / "killed")
     damaged = tmp_path / "killed" / "seed-11" / "optimizer.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     steps.clear()
-    remaining = MeanScore(run.pairs)
-    resumed = train_best_seed(run, seeds, 0.2, remaining, tmp_path / "killed")
+    remaining = MeanScore(setup.pairs)
+    resumed = train_best_seed(setup, seeds, 0.2, remaining, tmp_path / "killed")
     assert remaining.values == [metric.values[0], metric.values[2]]  # of the damaged and of the missing state
     assert len(steps) == 2 + 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 
 
 def test_ties_go_to_the_first_seed_with_one_schedule(encoder: Path, tmp_path: Path, steps: Steps) -> None:
-    train_best_seed(make_run(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
+    train_best_seed(make_setup(TEACHER, encoder), [12, 11], 0.2, lambda model: 1.0, tmp_path)
     seeds, rates = zip(*steps, strict=True)
     assert seeds == (12, 12, 11, 11, *[12] * 8)
     schedule = [0.0, *(0.001 * (10 - n) / 9 for n in range(1, 10))]
