@@ -37,7 +37,7 @@ def compute_shards(
     Args:
         function: Function that returns the content of a shard's file; its exceptions propagate.
         shards: All shards; the partition must not depend on the engine.
-        store: Store that contains only the shards' files.
+        store: Store of the shards' files; it must contain no other files.
         engine: Engine that computes the shards.
         device: Kind of device that computes each shard.
         label: Name of the computation in logs.

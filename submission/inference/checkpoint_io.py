@@ -124,7 +124,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     @staticmethod
     @abstractmethod
     def run_probe(network: NetworkT, tokeniser: TokeniserT) -> list[Any]:
-        """Compute the probe entries with a network that is on the CPU and in evaluation mode."""
+        """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
 
     def get_network(self, device: torch.device) -> NetworkT:
         """Move the network to a device, set its precision for bulk inference, and return it."""

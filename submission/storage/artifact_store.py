@@ -106,7 +106,7 @@ class ArtifactStore:
         return self._read_valid(name, read_regular, xxhash.xxh3_128_hexdigest)
 
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
-        """Write a file atomically."""
+        """Write a file atomically, with the key that `get_valid_key` returns."""
         data = content.encode() if isinstance(content, str) else content
         self._write_files([name], lambda file: file.write_bytes(data), key)
 

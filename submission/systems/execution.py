@@ -77,7 +77,7 @@ class CheckpointStore:
 
 
 class Component(ABC):
-    """A part of a system; subclasses are frozen dataclasses, so that equal components are computed once."""
+    """Cached computation of a system; subclasses must be frozen dataclasses, so that equal components are computed once."""
 
     checkpoint: str | None  # name of the checkpoint; None: the component has none
 

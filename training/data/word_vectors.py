@@ -111,7 +111,7 @@ def split_surface_tokens(text: str) -> list[str]:
 
 
 def default_folder_name(surface_method: VectorMethod | None) -> str:
-    """Return the default name of the folder for the vectors in a working directory."""
+    """Return the default folder name of vectors in a working directory; None: vectors of normalised words."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
@@ -125,7 +125,7 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def check_vectors(output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
-    """Raise InputError if a directory has no word vectors; the message names the command with the other arguments."""
+    """Raise InputError with the command to run if `output_dir` has no word vectors."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""

@@ -48,7 +48,7 @@ def _dcg(ordered: pd.DataFrame) -> pd.Series:
 def compute_measures(
     measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
 ) -> dict[str, pd.Series]:
-    """Compute measures per topic; run and qrels contain only `topics`. Topics without documents get 0."""
+    """Compute measures per topic; run and qrels must contain only `topics`. Topics without documents get 0."""
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
     trec_eval = _trec_eval(run, qrels, topics)

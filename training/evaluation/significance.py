@@ -59,7 +59,7 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
 
 
 def sample_size_warning(n_topics: int) -> str:
-    """Return a warning if there are too few topics, else an empty string."""
+    """Return a warning if there are fewer topics than MIN_TOPICS or MIN_TOPICS_FOR_P05, else an empty string."""
     if n_topics < MIN_TOPICS:
         return f"{pluralise(n_topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
     if n_topics < MIN_TOPICS_FOR_P05:

@@ -43,7 +43,7 @@ def train_best_seed(
         seeds: Candidate seeds; ties go to the first.
         fraction: Fraction of the steps after which seeds are compared.
         metric: Dev metric; larger is better.
-        work_dir: Directory that no other run uses.
+        work_dir: Directory; no other run may use it.
     """
     steps = max(1, round(fraction * setup.step_count))
     dev_scores = {seed: _train_steps(setup, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
@@ -128,7 +128,7 @@ class Trial:
         cache: ArtifactStore,
         device: torch.device,
     ) -> None:
-        """Create a trial without training; `repetition` determines the seeds, and no other trial uses `cache`."""
+        """Create a trial without training; `repetition` determines the seeds, and no other trial may use `cache`."""
         self.gold, self._repetition, self._settings = gold, repetition, settings
         self._encoders, self._cache, self._device = encoders, cache, device
         first = settings.seed + repetition * settings.n_seeds
