@@ -244,7 +244,7 @@ def score_documents(
 
 
 def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> np.ndarray:
-    """Compute the scores (N,) float32 of pairs in this process, uncached; the ranker must be on the device, in evaluation mode."""
+    """Compute the scores (N,) float32 of pairs without a cache; the ranker must be on the device, in evaluation mode."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
     batched = _make_batches(ranker, pairs, device)
