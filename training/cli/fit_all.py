@@ -102,8 +102,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     with on_interrupt(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
         for name in recipes:  # dependencies first, or `result` above deadlocks
             jobs[name] = pool.submit(run_fit, name)
-    failed = [name for name, job in jobs.items() if job.result()]
-    if failed:
+    if failed := [name for name, job in jobs.items() if job.result()]:
         cause = f"recipes failed or skipped: {', '.join(failed)}; all others finished"
         raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
 
