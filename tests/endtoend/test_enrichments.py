@@ -70,6 +70,7 @@ def test_tune_on_enriched_documents(flags: list[str], checkpoints: Path, tmp_pat
         return ["tune", str(tmp_path / "mine.toml"), "-o", str(tmp_path / "out"), *flags]
 
     tables, fingerprint = set(), load_enricher(checkpoints / "one").fingerprint
+    write_deepct(checkpoints, "two", 1)
     for enrichment in ("", 'enrichment = "two"', 'enrichment = "one"'):
         assert main(tune(enrichment)) == 0
         tables.add((tmp_path / "out" / "grid.csv").read_text())
