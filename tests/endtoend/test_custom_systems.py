@@ -21,6 +21,7 @@ from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
 from tests.conftest import UNTRAINED
 from tests.endtoend.conftest import Execute, RankAll
+from training.__main__ import main as training
 from training.fusion.ensemble import save_regression
 
 
@@ -78,6 +79,14 @@ def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp
     assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank with longest.", False)
     assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
     assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
+
+
+def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -> None:
+    assert training(["overlap", str(tmp_path / "out")]) == 0
+    jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
+    assert set(jaccard.index) == set(runs)
+    assert (jaccard.to_numpy().diagonal() == 1).all()
+    assert jaccard.loc["knrm", "longest"] < 1
 
 
 @dataclass(frozen=True)
