@@ -117,7 +117,8 @@ def test_fingerprint_covers_all_executed_code(
 DEEPCT = {"deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
 DEPENDENTS = {  # systems whose cache keys depend on a module
     "models.rankers.gru": {"gru", "gru_interaction", "ensemble"}, "models.rankers.vanilla_bert": {"vanilla_bert", "ensemble"},
-    "models.rankers.tfr_bert": {"tfr_bert"}, "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
+    "models.rankers.tfr_bert": {"tfr_bert"},
+    "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
     "models.rankers.sbert": {"sbert", "fusion"}, "retrieval.dense": {"sbert", "fusion"},
     "models.enrichers.deepct": DEEPCT, "models.enrichers.targer": {"targer_dirichlet"},
     "fusion.linear": {"fusion"}, "systems.cluster_score": {"fusion"}, "fusion.regression": {"ensemble"},

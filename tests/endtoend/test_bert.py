@@ -46,7 +46,7 @@ validation_queries = 5
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
-    """Return a function that writes a recipe, with additional lines for [encoder], and returns the command that trains with it."""
+    """Return a function that writes a recipe, with `encoder_keys` in [encoder], and returns the command that trains with it."""
 
     def command(ranker: str, frozen: int = -1, encoder_keys: str = "", epochs: int = 1) -> list[str]:
         recipe = RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, epochs=epochs)

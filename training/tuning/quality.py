@@ -72,11 +72,11 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
-    cross_validated = _cross_validate(touche_values, webis_values, touche_questions, judged)
+    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judged.groupby("qid")])
     best = _select_point(touche_values, webis_values)
     metrics = {
         "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
-        **cross_validated,
+        **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
         IN_SAMPLE: _round_means(touche_values[:, best], webis_values[:, best]),
     }
     table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
@@ -95,10 +95,9 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
 
 
 def _cross_validate(
-    touche_values: np.ndarray, webis_values: np.ndarray, touche_questions: np.ndarray, webis_judgments: pd.DataFrame
+    touche_values: np.ndarray, webis_values: np.ndarray, touche_questions: np.ndarray, webis_questions: np.ndarray
 ) -> dict[str, Any]:
     """Return the metrics of the original order and of re-ranking, the latter cross-validated over questions."""
-    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in webis_judgments.groupby("qid")])
     held_out = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
     points = []
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
