@@ -114,20 +114,15 @@ def test_malformed_files_of_all_kinds_are_refused(checkpoint: str, all_checkpoin
 
 
 KNRM: dict[str, Change] = {
-    "no ranker": set_config("ranker", ...),
     "an unknown ranker": set_config("ranker", "knrmm"),
     "another ranker": set_config("ranker", "drmm"),
-    "an unknown field": set_config("more", 1),
-    "a text for a number": set_config("config", "dimensions", "8"),
     "more memory than there is": set_config("config", "vocabulary", 10**15),
-    "a probe without a score": set_value("probe.json", (0, "score"), ...),
     "another score": set_value("probe.json", (0, "score"), 77.0),
     "another probe text": set_value("probe.json", (0, "query"), "Other?"),
     "a probe less": set_value("probe.json", (0,), ...),
     "a vocabulary without a hash": set_value("provenance.json", ("files", "vocabulary.txt"), ...),
     "a file elsewhere": set_value("provenance.json", ("files", "../../../etc/passwd"), "0" * 64),
     "a missing file": set_value("provenance.json", ("files", "more.json"), "0" * 64),
-    "training data as a text": set_value("provenance.json", ("training_data",), "args.me"),
     "no safetensors": replace_file("model.safetensors", b"x" * 100),
     "a header of 2⁶⁴ bytes": replace_file("model.safetensors", b"\xff" * 64),
     "an additional tensor": edit_weights(lambda tensors: tensors.update(more=torch.zeros(3))),
@@ -138,27 +133,18 @@ KNRM: dict[str, Change] = {
     "a vocabulary that is not UTF-8": replace_file("vocabulary.txt", b"\xff\n"),
 }  # fmt: skip
 DIRICHLET_RM3: dict[str, Change] = {
-    "no model": set_config("model", ...),
     "another model": set_config("model", "name", "tfidf"),
-    "an unknown field": set_config("model", "nu", 1),
-    "a text": set_config("model", "mu", "2000"),
     "zero": set_config("model", "mu", 0),
     "NaN": set_config("model", "mu", NAN),
     "infinite": set_config("model", "mu", INFINITY),
     "half a term": set_config("expansion", "terms", 2.5),
-    "more than all": set_config("expansion", "original", 1.1),
-    "fields": set_config("index", "fields", "title"),
 }
 FUSION: dict[str, tuple[Change, str]] = {
-    "members that are a text": (set_config("members", "dirichlet"), "Expected `array`"),
     "a member less": (set_config("members", 0, ...), "fitted with the members debates, dirichlet, "),
     "a member of another name": (set_config("members", 0, "name", "bm26"), "fitted with the members bm26, "),
     "a pool that is too deep": (set_config("members", 1, "best", 1001), "`int` <= 1000"),
     "an infinite weight": (set_config("members", 0, "weight", -INFINITY), "weight"),
-    "another fingerprint": (
-        set_config("members", 2, "checkpoints", "dirichlet", "0" * 64),
-        "other checkpoints of dirichlet",
-    ),
+    "another fingerprint": (set_config("members", 2, "checkpoints", "dirichlet", "0" * 64), "other checkpoints of dirichlet"),
     "an additional checkpoint": (set_config("members", 2, "checkpoints", "knrm", "0" * 64), "other checkpoints of dirichlet"),
 }
 CASES = {

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load, load_file, save
@@ -18,7 +17,6 @@ from submission.errors import CheckpointError
 from submission.inference.checkpoint_io import NetworkCheckpoint
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
-from submission.models.padding import pad
 from submission.systems.execution import CheckpointStore
 from tests.conftest import update_hash, write_deepct, write_targer, write_tiny_ranker
 
@@ -85,17 +83,6 @@ def test_changed_code_fails_the_probe(
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         LOADERS[name](directory)
-
-
-@torch.no_grad()
-def test_pairs_are_scored_independently(checkpoints: Path) -> None:
-    checkpoint = load_checkpoint(checkpoints / "knrm")
-    zoos, golf, cages = "Are zoos cruel?", "golf", "wild animals in cages"
-    pairs = [(zoos, cages), (golf, "zoos"), (zoos, "zoos"), (golf, "zoos"), ("", "")]
-    encode, scores = checkpoint.tokeniser, checkpoint.score(pairs)
-    alone = [checkpoint.network(*pad([encode.encode_query(q)]), *pad([encode.encode_premise(p)])).item() for q, p in pairs]
-    np.testing.assert_allclose(scores, alone, rtol=0, atol=1e-6)
-    assert (scores.dtype, len(set(scores.tolist())), checkpoint.score([]).shape) == (np.float32, 4, (0,))
 
 
 @pytest.mark.parametrize("name", LOADERS)
