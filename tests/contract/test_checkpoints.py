@@ -129,6 +129,9 @@ KNRM: dict[str, Change] = {
     "another shape": edit_weights(lambda tensors: tensors.update({"linear.bias": torch.zeros(3)})),
     "NaN": edit_weights(lambda tensors: tensors["linear.bias"].fill_(NAN)),
     "NaN in the last term's row": edit_weights(lambda tensors: tensors["embedding.weight"][-1].fill_(NAN)),
+    "an additional term": lambda directory: replace_file(
+        "vocabulary.txt", (directory / "vocabulary.txt").read_text() + "zzz\n"
+    )(directory),
     "a repeated term": lambda directory: replace_file("vocabulary.txt", "zoos\n" * 69)(directory),
     "a vocabulary that is not UTF-8": replace_file("vocabulary.txt", b"\xff\n"),
 }  # fmt: skip
@@ -151,6 +154,7 @@ CASES = {
     **{f"knrm, {name}": ("knrm", change, "") for name, change in KNRM.items()},
     **{f"dirichlet_rm3, {name}": ("dirichlet_rm3", change, "") for name, change in DIRICHLET_RM3.items()},
     "deepct_dirichlet": ("deepct_dirichlet", set_config("enrichment", None), "expected the terms of deepct"),
+    "deepct": ("deepct", set_config("config", "pieces", 63), "pieces is 63; expected 1 to 62"),
     **{f"fusion, {name}": ("fusion", change, message) for name, (change, message) in FUSION.items()},
 }
 

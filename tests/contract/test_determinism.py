@@ -59,8 +59,8 @@ def test_engine_does_not_affect_runs_and_keys(rank: Rank, expected: dict[str, by
 
 @pytest.mark.parametrize(
     ("systems", "threads"),
-    [(("snrm", "sbert"), 2), (KINDS[::-1], 1), (("gru",), 1), (("fusion",), 1)],
-    ids=["threads", "reversed", "a network", "a fusion"],
+    [(("snrm", "sbert"), 2), (KINDS[::-1], 1), (("gru",), 1)],
+    ids=["threads", "reversed", "alone"],
 )
 def test_threads_and_other_systems_do_not_affect_runs(
     systems: tuple[str, ...], threads: int, rank: Rank, expected: dict[str, bytes]

@@ -83,8 +83,7 @@ def test_directories_in_use_are_refused(rank: Rank, output: Path, tmp_path: Path
 
 
 MALFORMED_METADATA = {
-    "empty": "", "a list": "[]", "deep": DEEP, "NUL": "\x00", "a number as method": "method: {retrieval: [7]}",
-    "a number as name": "method: {retrieval: [{name: 7}]}",
+    "empty": "", "deep": DEEP, "NUL": "\x00", "a number as method": "method: {retrieval: [7]}",
     "training data in a list": "method: {retrieval: [{name: aragorn-knrm, training data: [x]}]}",
     "an object of Python": "!!python/object/apply:os.system [id]",
 }  # fmt: skip

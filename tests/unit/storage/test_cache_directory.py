@@ -62,6 +62,8 @@ def test_unavailable_locks_raise(error: OSError | None, message: str, tmp_path: 
             pass
 
 
-def test_errors_in_a_locked_block_are_raised(tmp_path: Path) -> None:
+def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path: Path) -> None:
     with pytest.raises(BlockingIOError), lock_directory(tmp_path):
         raise BlockingIOError  # like the error of an unavailable lock
+    with pytest.raises(OutputError, match="not a writable directory"), lock_directory(tmp_path / "nowhere"):
+        pass

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -79,11 +80,10 @@ def test_kill_during_rewrite_keeps_the_old_directory(
     assert [*directory.parent.iterdir()] == [directory]
 
 
-def test_full_disk_keeps_old_directory(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OutputError, match="free disk space"):
         write_with_provenance(directory, {"a": b"new"}, {})
+    with pytest.raises(OutputError, match="free disk space"):
+        atomic_files.write_atomic(directory / "a", b"new")
     assert verified_content(directory) == b"1"
