@@ -23,7 +23,7 @@ class Engine(Protocol):
     def has_gpu(self) -> bool: ...
 
     def count_workers(self, device: torch.device) -> int:
-        """Return the current number of workers that compute on this kind of device."""
+        """Return the current number of workers for this kind of device, at least 1; each occupies a GPU or a CPU core."""
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device

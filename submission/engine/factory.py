@@ -14,7 +14,7 @@ def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContext
         shares_cache: Whether all nodes mount the cache directory at the same path.
 
     Raises:
-        UsageError: If Ray is not installed or, on entering, cannot be reached.
+        UsageError: If Ray is not installed or, on entering the context, cannot be reached or started.
     """
     if name is None:
         return nullcontext(LOCAL_ENGINE)

@@ -95,7 +95,9 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
                 ray.init(**init_args, configure_logging=False, log_to_driver=False)
         except (RayError, OSError, RuntimeError, ValueError) as error:
             hint = "run on a node of the cluster, with the HOST:PORT printed by `ray start`"
-            problem = f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error})"
+            problem = (
+                f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error}); omit the option"
+            )
             raise UsageError(f"--engine ray: {problem}") from None
         yield RayEngine(shares_cache)
 
@@ -138,7 +140,7 @@ def _get_result(ready: ray.ObjectRef[Result]) -> Result:
 
 
 def _run_on_worker(function: bytes, item: Any, fingerprint: str) -> Any:
-    """Run a pickled function on a worker."""
+    """Run a pickled function on an item in a worker process, naming the node in errors."""
     torch.set_num_threads(1)
     gpu_ids = ray.get_gpu_ids()
     if gpu_ids:
@@ -158,5 +160,5 @@ def _load_function(function: bytes) -> Callable[[Any], Any]:
 
 
 def find_gpu_index(gpu_id: int | str, visible_devices: str | None) -> int:
-    """Return the torch device index of the GPU that Ray assigned: its position among the visible GPUs."""
+    """Return the torch device index of the GPU that Ray assigned: its position in CUDA_VISIBLE_DEVICES, else its id."""
     return visible_devices.split(",").index(str(gpu_id)) if visible_devices else int(gpu_id)

@@ -30,7 +30,7 @@ from submission.storage.atomic_files import read_regular
 from submission.storage.checkpoint_directory import CONFIG, read_json, require_hashes, verify_files, version_error
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
-PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; recreate the checkpoint"
+PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; retrain the network"
 LOAD_ERRORS = (  # raised for intact files that do not fit this code
     OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
     safetensors.SafetensorError,
@@ -49,7 +49,7 @@ class EncoderReference(msgspec.Struct):
 
 
 class LoadedCheckpoint(Protocol):
-    """Interface of loaded checkpoints."""
+    """Interface of loaded checkpoints: networks, fitted models and tuned parameters."""
 
     @property
     def fingerprint(self) -> str:
@@ -157,10 +157,10 @@ def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) 
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:
-    """Load the frozen weights, which the checkpoint omits, from the pretrained encoder.
+    """Load the frozen weights, which the checkpoint omits, from the pretrained encoder; return {} if there are none.
 
     Raises:
-        CheckpointError: If the encoder is missing or its hash differs.
+        CheckpointError: If the encoder is missing or its hash is not that in `pretrained`.
     """
     omitted = network.get_omitted_tensors()
     if not omitted or not pretrained:

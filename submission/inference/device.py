@@ -68,7 +68,7 @@ def limit_threads() -> int:
 
 
 def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.ndarray]:
-    """Group row numbers into batches of at most `size` texts of similar length.
+    """Group row numbers into batches of at most `size` texts of similar length, shortest first.
 
     The batches are deterministic, so that a resumed run uses the same batches.
     """
@@ -79,7 +79,7 @@ def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.n
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
     """Group row numbers into batches of similar length, longest first.
 
-    A batch has at most `max_tokens` tokens including padding, or a single row.
+    A batch has at most `max_tokens` tokens including padding, or consists of a single longer text.
     """
     order, batches = np.argsort(-np.asarray(lengths), kind="stable"), []
     while len(order):

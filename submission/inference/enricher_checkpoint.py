@@ -17,7 +17,7 @@ PROBE_TEXTS = (*(text for _, text in PROBE_PAIRS), PROBE_SENTENCES)
 
 
 class EnricherConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields of config.json, except the version."""
+    """Fields of an enricher checkpoint's config.json, except the version."""
 
     enricher: str
     config: dict[str, Any]

@@ -41,8 +41,8 @@ def enrich_collection(
 ) -> FrequencyLoader:
     """Enrich all documents in cached shards; return a function that loads their word frequencies.
 
-    The expected time and size are logged first. `load_texts` loads the texts of documents by docno, in order. The store's key
-    must cover all other arguments.
+    If shards are missing, the expected time and size are logged first. `load_texts` loads the texts of documents by docno, in
+    order. `store`'s cache key must depend on the documents, their texts, the checkpoint and the device.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
@@ -97,7 +97,7 @@ def enrich_texts(texts: Sequence[str], checkpoint: EnricherCheckpoint, device: t
 def annotate_texts(
     texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
 ) -> list[list[list[TokenAnnotation]]]:
-    """Annotate the passages of each text; the longest are annotated first, so that GPU memory is allocated once."""
+    """Return each text's annotated passages; the longest are annotated first, so that GPU memory is allocated once."""
     enricher = checkpoint.get_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))

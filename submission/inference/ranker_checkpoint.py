@@ -69,7 +69,7 @@ class RankerProbe(msgspec.Struct):
 
 
 class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """Fields of config.json, except the version."""
+    """Fields of a ranker checkpoint's config.json, except the version."""
 
     ranker: str
     config: dict[str, Any]
@@ -99,7 +99,7 @@ class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
         return entries
 
     def score(self, pairs: Sequence[tuple[str, str]], device: torch.device = CPU) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs of raw query and premise texts.
+        """Move the network to the device, and compute the scores (N,) float32 of pairs of raw query and premise texts.
 
         >>> load_checkpoint(Path("checkpoints/knrm")).score([("Should zoos exist?", "Zoos keep animals in cages.")])
         """

@@ -44,7 +44,7 @@ class DocumentChunks:
         return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
-        """Return the chunk row and column, (B, D) each, of each document position; padding positions map to the last token."""
+        """Return the chunk row and column (B, D) of each of D = `width` document positions; padding maps to the last token."""
         last_position = (self.lengths - 1).clamp(min=0).unsqueeze(1)
         position = torch.arange(width, device=self.pair.device).minimum(last_position)
         size = self.chunk_size.clamp(min=1).unsqueeze(1)
@@ -80,7 +80,7 @@ class EncodedPairs:
 
     @property
     def document(self) -> Tensor:
-        """Return the document vectors (B, L, D, E) of all chunks; undefined at padding positions."""
+        """Return the document vectors (B, L, D, E), joined from all chunks; undefined at padding positions."""
         rows, columns = self._chunks.locate(self._document_length)
         return _to_float32(torch.stack([layer[rows, columns + self._query_length + 2] for layer in self._layers], dim=1))
 
@@ -138,7 +138,10 @@ class Encoder(nn.Module):
         return self._rounded_bert[0].dtype if self._rounded_bert else None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
-        """Disable autocast; use a copy of the current weights rounded to half precision, or (None) the original weights."""
+        """Disable autocast; use the original weights (None) or a copy rounded to half precision.
+
+        The copy is made if the precision changes, and does not follow later changes of the weights.
+        """
         self.autocast_dtype = None
         if precision != self.precision:
             copies = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
@@ -152,7 +155,7 @@ class Encoder(nn.Module):
         return self
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
-        """Compute the hidden states (R, T, E) of the embeddings and of each transformer layer."""
+        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`."""
         if self._rounded_bert:
             length = inputs["input_ids"].shape[1]
             padded = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
@@ -275,7 +278,7 @@ class CLSRanker(BERTRanker):
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad inputs to whole blocks with masked positions; return short inputs unchanged, as they would grow too much."""
+    """Pad inputs to whole blocks with masked positions; return inputs shorter than two blocks unchanged."""
     ids = inputs["input_ids"]
     padding = -ids.shape[1] % PADDING_BLOCK
     if not padding or ids.shape[1] < 2 * PADDING_BLOCK:

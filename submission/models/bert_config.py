@@ -13,4 +13,4 @@ class EncoderConfig:
     bert: dict[str, Any]  # fields of transformers' BertConfig
     cls: int = 101  # token id of [CLS]
     sep: int = 102  # token id of [SEP]
-    frozen: int = -1  # number of frozen lower layers, embeddings included; -1: none
+    frozen: int = -1  # number of frozen lower transformer layers, besides the embeddings; -1: nothing is frozen

@@ -6,7 +6,7 @@ Recognition. NAACL 2016.
 State 0 is padding, the last state is the start, and the others are tags. The score of tags y with emissions e and transitions
 T[to, from] is Σ_t e_t[y_t] + T[y_t, y_{t-1}], with y_0 the start; there is no end state.
 
-Shapes: B sequences, L tokens, S states. A sequence has at least one token; masked positions contribute nothing.
+Shapes: B sequences, L tokens, S states. A sequence has at least one token; padding contributes nothing to its score.
 """
 
 import torch
@@ -30,7 +30,7 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, mask: Tensor) -> Tensor:
-        """Find the best tags (B, L) int64 by Viterbi decoding; masked positions get the padding state."""
+        """Find the best tags (B, L) int64 for emissions (B, L, S) by Viterbi decoding; padding gets the padding state."""
         score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), score of the best path that ends in each state
         identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
         back_pointers = []

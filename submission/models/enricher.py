@@ -37,7 +37,7 @@ class PassageTokeniser(StoredTokeniser, Protocol[PassageT_co]):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load the tokeniser of an enricher with this Config from a checkpoint directory. Raises OSError or ValueError."""
+        """Load the tokeniser of an enricher with this Config. Raises OSError or ValueError if a file is missing or invalid."""
 
     def split(self, text: str) -> Sequence[PassageT_co]:
         """Split a raw text into passages, in order; a text without words has no passages."""
@@ -50,11 +50,11 @@ class Enricher(Network, ABC, Generic[PassageT]):
     output_name: ClassVar[str]  # name of the output in explanations
     input_fields: ClassVar[Literal["premise", "conclusion premise"]] = "premise"  # argument fields that are its input
     component_types: ClassVar[tuple[str, ...]] = ()  # argument components that it labels; empty if it only weights tokens
-    min_batch_tokens: ClassVar[int] = 0  # lower bound on the maximum number of tokens per batch
+    min_batch_tokens: ClassVar[int] = 0  # minimum of a batch's token limit, which depends on the device
 
     @abstractmethod
     def annotate(self, passages: Sequence[PassageT]) -> list[list[TokenAnnotation]]:
-        """Annotate the tokens of each passage of a batch."""
+        """Return the annotations of each passage's tokens, in order; all passages form one batch."""
 
     def get_component_type(self, token: TokenAnnotation) -> str:
         """Return the argument component that a token belongs to; "" if none."""
@@ -62,4 +62,4 @@ class Enricher(Network, ABC, Generic[PassageT]):
 
     @abstractmethod
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
-        """Compute the index terms of a text and their frequencies, at least 1, from its annotated passages."""
+        """Compute the frequency, at least 1, of each index term of a text from the annotations of its passages."""

@@ -16,7 +16,7 @@ VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay
 
 
 def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
-    """Return the mask (B, L) of known words, so that two different unknown words do not match."""
+    """Return the mask (B, L) of known words, so that unknown words, which share one id, do not match each other."""
     return mask & (ids != UNKNOWN_ID)
 
 
@@ -29,14 +29,14 @@ def run_bidirectional(
     are equivalent, but their gradient is several times slower on a CPU.
 
     Returns:
-        Forward states (B, L, H); backward states (B, L, H), last token first; the positions (B, L) of the backward states.
+        Forward states (B, L, H); backward states (B, L, H), last token first; the token positions (B, L) of the latter.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
     return forward_rnn(vectors)[0], backward_rnn(gather_positions(vectors, reversal))[0], reversal
 
 
 def gather_positions(vectors: Tensor, positions: Tensor) -> Tensor:
-    """Gather vectors (B, L, V) at positions (B, L) within each row."""
+    """Reorder the vectors (B, L, V) of each text: output i is the vector at `positions[:, i]`, with positions (B, L)."""
     return vectors.gather(1, positions.unsqueeze(2).expand_as(vectors))
 
 
@@ -54,7 +54,7 @@ def convolve_unique(vectors: Tensor, index: Tensor, weight: Tensor, batch_size: 
 
     Args:
         vectors: (T, E), vectors of the distinct words.
-        index: (B, L), index of each token among them.
+        index: (B, L), row of `vectors` for each token.
         weight: (C, E, h), convolution weights of C channels and windows of h words.
         batch_size: Number of texts per batch; small batches stay in the CPU cache.
 
@@ -88,7 +88,7 @@ class Kernels(nn.Module):
         self.register_buffer("sigmas", torch.tensor(sigmas, dtype=torch.float64), persistent=False)
 
     def forward(self, similarity: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute soft counts (…, Q, K) of similarities (…, Q, D), ignoring masked positions (…, D)."""
+        """Compute soft counts (…, Q, K) of similarities (…, Q, D), counting only positions in `document_mask` (…, D)."""
         return (self.compute_kernel_values(similarity) * document_mask[..., None, :, None]).sum(-2)
 
     def compute_kernel_values(self, similarity: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ class KernelPooling(Kernels):
     """Kernel pooling of KNRM: log soft counts, summed over the query (Xiong et al. 2017, eq. 2-4).
 
     The first kernel is the exact match (mu 1, sigma 0.001); the others (sigma 0.1) are centred in equal bins of [-1, 1], in
-    descending order. Floor and factor of the logarithm are those of the authors' code.
+    descending order. The logarithm's floor (1e-10) and factor (0.01) are those of the authors' code.
     """
 
     def __init__(self, kernel_count: int) -> None:
@@ -111,11 +111,11 @@ class KernelPooling(Kernels):
         )
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the features (B, K) of similarities (B, Q, D), ignoring masked positions."""
+        """Compute the features (B, K) of similarities (B, Q, D), counting only positions in the masks (B, Q) and (B, D)."""
         return self.take_logs(self(similarity, document_mask), query_mask).sum(1)
 
     def take_logs(self, soft_counts: Tensor, query_mask: Tensor) -> Tensor:
-        """Compute the features (B, Q, K) of each query position from soft counts (B, Q, K)."""
+        """Compute each query position's features (B, Q, K) from soft counts (B, Q, K); 0 outside `query_mask` (B, Q)."""
         return 0.01 * soft_counts.clamp(min=1e-10).log() * query_mask[:, :, None]
 
     def explain(
@@ -123,16 +123,16 @@ class KernelPooling(Kernels):
     ) -> list[Contribution]:
         """Return the contribution of each query term and kernel to the score of a single pair (B = 1).
 
-        The score is the weighted feature sum `weights` (K,) · features.
+        The score is `weights` (K,) · features; labels consist of `name` and the kernel's mu.
         """
         values = self.take_logs(self(similarity, document_mask), query_mask)[0] * weights
         return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 
 
 def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: str) -> list[Contribution]:
-    """Return the contributions `values` (Q, K) of kernels and query terms, labelled with `name` and the kernel's mu.
+    """Convert `values` (Q, K) of query terms and kernels to contributions, labelled with `name` and the kernel's mu.
 
-    `similarity` (Q, D) is -inf for masked positions.
+    Zeros are omitted. Document positions are those with the highest kernel values; `similarity` (Q, D) is -inf for padding.
     """
     parts = []
     for query, row in enumerate(values.tolist()):
@@ -146,7 +146,7 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 def log_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """Compute the histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
 
-    Guo et al. 2016, with the bins of CEDR. The mask broadcasts to the similarities.
+    Guo et al. 2016, with the bins of CEDR. Only positions in `mask`, which broadcasts to the similarities, are counted.
     """
     counts = torch.zeros(*similarity.shape[:-1], bin_count, dtype=dtype, device=similarity.device)
     counts.scatter_add_(-1, compute_bins(similarity, bin_count), mask.to(dtype).expand_as(similarity))

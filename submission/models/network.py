@@ -12,7 +12,7 @@ class StoredTokeniser(Protocol):
     file: ClassVar[str]  # name of the tokeniser's file in a checkpoint
 
     def fits_embedding(self, row_count: int) -> bool:
-        """Return whether the ids fit an embedding table with `row_count` rows."""
+        """Return whether an embedding table with `row_count` rows matches the tokeniser's vocabulary."""
 
     def to_bytes(self) -> bytes:
         """Return the content of the tokeniser's file."""
@@ -36,7 +36,7 @@ class Network(nn.Module):
         return cls.__module__.rpartition(".")[2]
 
     def get_vocabulary_size(self) -> int:
-        """Return the number of embeddings."""
+        """Return the number of rows of the token embedding table."""
         return int(self.config.vocabulary)
 
     def get_omitted_tensors(self) -> set[str]:

@@ -20,7 +20,7 @@ def pad(texts: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
 
 
 def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.ndarray, np.ndarray]:
-    """Pad texts to ids (B, L) of a dtype and mask (B, L) bool."""
+    """Pad texts to ids (B, L) of type `dtype` and mask (B, L) bool, where L is the maximum length, at least 1."""
     lengths = np.array([len(text) for text in texts], dtype=int)
     mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)
@@ -42,13 +42,13 @@ class PaddedTexts:
         return cls(torch.from_numpy(ids), torch.from_numpy(mask.sum(1)))
 
     def select(self, rows: np.ndarray | Tensor) -> Self:
-        """Return a copy of some rows, trimmed to the longest text among them."""
+        """Return a copy of the texts in `rows`, trimmed to the longest of them."""
         rows = torch.as_tensor(rows)
         lengths = self.lengths[rows]
         return type(self)(self.ids.index_select(0, rows)[:, : max(1, int(lengths.max()))].clone(), lengths)
 
     def batch(self, rows: np.ndarray | Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return ids (B, L) int64 and mask (B, L) of some rows on a device, trimmed to the longest text among them."""
+        """Return ids (B, L) int64 and mask (B, L) of the texts in `rows` on a device, trimmed to the longest of them."""
         texts = self.select(rows)
         mask = torch.arange(texts.ids.shape[1]) < texts.lengths[:, None]
         return texts.ids.long().to(device), mask.to(device)

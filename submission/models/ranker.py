@@ -14,7 +14,7 @@ from submission.text.vocabulary import InputUnit
 
 @dataclass(frozen=True)
 class Contribution:
-    """A contribution to a score, and the query and document positions that it comes from, strongest first."""
+    """A labelled contribution to a score, and the query and document positions that it comes from (strongest first)."""
 
     label: str
     value: float
@@ -34,7 +34,7 @@ class NetworkExplanation:
 
 
 def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
-    """Return the positions of at most `limit` values (L,) above a threshold, largest first."""
+    """Return the positions, largest value first, of the at most `limit` largest values (L,) above `threshold`."""
     order = values.argsort(descending=True, stable=True)[:limit]
     return tuple(int(position) for position in order if values[position] > threshold)
 

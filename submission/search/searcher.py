@@ -49,9 +49,9 @@ class QueryExecution(Execution):
         """Return `compute()`, computed for the first query and reused for all other queries."""
         return self._shared.compute_once(owner, name, compute)
 
-    def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
+    def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
         """Open a cache that is deleted when the query is discarded."""
-        return self.scratch.open_store(name, " ".join([code, *key_parts]))
+        return self.scratch.open_store(name, " ".join([code_hash, *key_parts]))
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         """Compute a ranking; rankings are kept in memory only, because on disk they would accumulate."""

@@ -66,7 +66,7 @@ STAGES: dict[str, Stage] = {
     "fusion": LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in FUSION_MEMBERS), "fusion"),
 }
 DESCRIPTIONS = {
-    "bm25": "BM25 over conclusions, returning all premises of each; the candidate set of the neural re-rankers.",
+    "bm25": "BM25 over conclusions, returning all premises of the top conclusions; the candidate set of the neural re-rankers.",
     "gru": "GRU: siamese bidirectional GRU; its score adds a query and a premise term, so the topic does not "
     "affect the ranking.",
     "gru_interaction": "GRU with interaction features: absolute difference and element-wise product of the query and "
@@ -106,7 +106,7 @@ def get_system(name: str) -> System:
 
 
 def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems in order, without duplicates; without names, the runnable ones and the primary one."""
+    """Return the named systems in order, without duplicates; if `names` is empty, the runnable systems and the primary one."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)]
     runnable = [system for system in SYSTEMS.values() if not system.stage.find_missing_checkpoints(checkpoints)]

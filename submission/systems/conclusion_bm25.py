@@ -1,4 +1,4 @@
-"""BM25 over conclusions, returning all premises of each: the candidates of the neural re-rankers."""
+"""BM25 over conclusions, returning all premises of the top conclusions: the candidates of the neural re-rankers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,10 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 @dataclass(frozen=True)
 class ConclusionStage(Stage):
-    """BM25 over conclusions, returning all premises of each (Entezari 2020, section 4.3), or the supplied ranking."""
+    """BM25 over conclusions, returning all premises of the top conclusions (Entezari 2020, section 4.3).
+
+    If the input supplies a ranking, `rank` returns that unchanged.
+    """
 
     checkpoint = None
 
@@ -52,9 +55,9 @@ class ConclusionStage(Stage):
 
     def _get_index(self, execution: Execution) -> ConclusionIndex:
         def load_or_build() -> ConclusionIndex:
-            code = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
+            code_hash = code_fingerprint(load_or_build_conclusion_index.__module__, shallow=(__name__,))
             with execution.stopwatch.stage("conclusion index"):
-                cache = execution.open_collection_cache("conclusions", code)
+                cache = execution.open_collection_cache("conclusions", code_hash)
                 return load_or_build_conclusion_index(execution.documents.read_conclusions, cache)
 
         return execution.compute_once_per_collection(type(self), "index", load_or_build)

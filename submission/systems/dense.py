@@ -41,7 +41,7 @@ class DenseStage(NetworkStage):
         return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)
 
     def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
-        """Compute the cosine similarity of each pair's topic and text; `names` are those of the texts."""
+        """Compute the cosine similarities (N,) of each pair's topic and text; `names` (N,) identify the texts in `index`."""
         topics = execution.topics[execution.topics["qid"].isin(set(pairs["qid"]))]
         topic_vectors = dict(zip(topics["qid"], self._encode_topics(execution, topics), strict=True))
         scores = np.zeros(len(pairs))
@@ -71,7 +71,7 @@ def _hash_encoding_code() -> str:
 
 @dataclass(frozen=True)
 class DenseConclusionStage(DenseStage):
-    """Dense retrieval of conclusions, returning all premises of each; topics and conclusions are both encoded as queries."""
+    """Dense retrieval of conclusions, returning all premises of the nearest; topics and conclusions are encoded as queries."""
 
     checkpoint: str
 
@@ -108,8 +108,8 @@ class DenseConclusionStage(DenseStage):
 class DensePremiseStage(DenseStage):
     """Dense retrieval of premises.
 
-    It searches the whole collection or, if the checkpoint's scope is "conclusions", the premises of the nearest conclusions and
-    the candidates of another stage.
+    The stage searches the whole collection or, if the checkpoint's scope is "conclusions", the premises of the nearest
+    conclusions and the documents of `extra_candidates`.
     """
 
     extra_candidates: Stage

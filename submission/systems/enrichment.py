@@ -24,7 +24,7 @@ from submission.systems.explanation import ExplanationRow, TextSpan, split_by_co
 
 @dataclass(frozen=True)
 class Enrichment(Component):
-    """An enricher applied to document texts."""
+    """The index terms, annotations and weights that an enricher assigns to documents."""
 
     checkpoint: str
 
@@ -35,8 +35,8 @@ class Enrichment(Component):
         """Return the checkpoint's fingerprint, the hash of the enricher's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         definitions = enrich_collection, load_enricher, select_texts, type(checkpoint.network)
-        code = code_fingerprint(*(definition.__module__ for definition in definitions), shallow=(__name__,))
-        return [checkpoint.fingerprint, code, execution.device_and_precision]
+        code_hash = code_fingerprint(*(definition.__module__ for definition in definitions), shallow=(__name__,))
+        return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
 
     def enrich_collection(self, execution: Execution, fields: Fields, docnos: list[str]) -> FrequencyLoader:
         """Enrich a collection, resuming from completed shards; return a function that loads its word frequencies."""

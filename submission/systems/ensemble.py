@@ -22,12 +22,12 @@ class EnsembleStage(FusionStage):
         return self.load_model(checkpoints, RegressionEnsemble)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank the union of the members' top documents."""
+        """Rank the union of the members' top `MEMBER_DEPTH` documents."""
         combined = self.load_checkpoint(execution.checkpoints).score_rankings(self._get_member_rankings(execution))
         return rank_by_score(combined, execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document outside the top documents of all members gets the intercept."""
+        """Score pairs; the score of a document in no member's top documents is the intercept."""
         regression = self.load_checkpoint(execution.checkpoints)
         combined = regression.score_rankings(self._get_member_rankings(execution))
         scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
@@ -54,7 +54,7 @@ class EnsembleStage(FusionStage):
         return f"score = {checkpoints.load_config(self.checkpoint, RegressionEnsemble).format_formula()}"
 
     def _get_member_rankings(self, execution: Execution) -> dict[str, pd.DataFrame]:
-        """Return the top documents of each member, by member name."""
+        """Return the top `MEMBER_DEPTH` documents of each member, by member name."""
         rankings = {}
         for name, stage in self.members:
             with attribute_errors(name):

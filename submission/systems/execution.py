@@ -41,7 +41,7 @@ class Memo:
         self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
 
     def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
-        """Return the result of the first call of `compute`, or raise its error."""
+        """Return the result of the first call of `compute` for this owner and name, or raise its error."""
         if (owner, name) not in self._outcomes:
             try:
                 self._outcomes[owner, name] = compute(), None
@@ -62,12 +62,12 @@ class CheckpointStore:
         self._memo = Memo()
 
     def has(self, name: str) -> bool:
-        """Return whether a checkpoint of that name exists, intact or damaged."""
+        """Restore a checkpoint whose replacement was interrupted; return whether it exists, intact or damaged."""
         recover_directory(self.directory / name)
         return (self.directory / name).is_dir()
 
     def load_config(self, name: str, config_type: type[T]) -> T:
-        """Load a checkpoint that consists of a config.json only."""
+        """Load a checkpoint that consists only of a config.json, read as `config_type`."""
         return self._memo.get_or_compute(config_type.__name__, name, lambda: read_config(self.directory / name, config_type))
 
     def load_network(self, name: str, loader: Callable[[Path], CheckpointT]) -> CheckpointT:
@@ -105,7 +105,7 @@ class Component(ABC):
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the parts of the cache key besides component, input, code and dependencies."""
+        """Return the parts of the cache key besides component, input, code and dependencies: the checkpoint's fingerprint."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return [] if checkpoint is None else [checkpoint.fingerprint]
 
@@ -126,7 +126,7 @@ class Stage(Component):
         return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
 
     def score_document(self, execution: Execution, qid: str, docno: str) -> float:
-        """Compute the score of a single document."""
+        """Compute the score of a single document for a topic."""
         return float(self.score(execution, pd.DataFrame({"qid": [qid], "docno": [docno]})).item())
 
     @abstractmethod
@@ -211,7 +211,7 @@ class Execution:
         return self.input.get_supplied_ranking(self.documents.find_unknown)
 
     def get_ranking(self, stage: Stage) -> pd.DataFrame:
-        """Return a stage's ranking, which is computed once; if that failed, raise the same error again."""
+        """Return a stage's ranking, which is computed once; if the computation failed, raise its error again."""
         return self.compute_once(stage, "ranking", lambda: self._load_or_rank(stage))
 
     def compute_once(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
@@ -228,14 +228,14 @@ class Execution:
         parts = [repr(component), *inputs, component.hash_code(), *component.get_key_parts(self)]
         return sha256("\n".join([*parts, *map(self.compute_cache_key, component.get_dependencies())]).encode()).hexdigest()
 
-    def open_collection_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of a collection artifact; `code` is the hash of the code that computes it."""
-        key = " ".join([self.input.corpus_fingerprint, input_code_fingerprint(), code, *key_parts])
+    def open_collection_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
+        """Open the cache of an artifact computed from the collection, keyed by collection, code and `key_parts`."""
+        key = " ".join([self.input.corpus_fingerprint, input_code_fingerprint(), code_hash, *key_parts])
         return self.cache_directory.open_store(name, key)
 
-    def open_pair_cache(self, name: str, code: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of an artifact that depends on topic-document pairs."""
-        return self.open_collection_cache(name, code, *key_parts)
+    def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
+        """Open the cache of an artifact that also depends on topic-document pairs; `key_parts` must identify them."""
+        return self.open_collection_cache(name, code_hash, *key_parts)
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:
         name = f"ranking-{type(stage).__name__.removesuffix('Stage').lower()}"

@@ -34,7 +34,7 @@ class FusionStage(Stage):
         return tuple(stage for _, stage in self.members)
 
     def load_model(self, checkpoints: CheckpointStore, model_type: type[ModelT]) -> ModelT:
-        """Load the fitted model. Raises CheckpointError if it was fitted with other members or other checkpoints."""
+        """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ from this stage's."""
         model = checkpoints.load_config(self.checkpoint, model_type)
         mismatch = describe_mismatch(model.member_checkpoints, self.get_member_checkpoints(checkpoints))
         if mismatch:
@@ -65,7 +65,7 @@ def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> 
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Add the member's name to errors raised in the `with` block."""
+    """Add the member's name to errors of the `with` block, except InputError and OutputError."""
     try:
         yield
     except (InputError, OutputError):

@@ -1,4 +1,4 @@
-"""Retrieval by sparse latent terms."""
+"""Retrieval with an inverted index of latent terms."""
 
 from dataclasses import dataclass
 
@@ -18,10 +18,10 @@ class LatentStage(NetworkStage):
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank the documents with the highest positive scores."""
+        """Rank at most `MAX_DEPTH` documents per topic: those with the highest positive scores."""
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
-        code = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
-        cache = execution.open_collection_cache(f"index-{self.checkpoint}", code, *self.get_key_parts(execution))
+        code_hash = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
+        cache = execution.open_collection_cache(f"index-{self.checkpoint}", code_hash, *self.get_key_parts(execution))
         index = load_or_build_latent_index(
             documents.searchable_docnos, documents.read_texts, checkpoint, execution.device, cache, execution.engine
         )

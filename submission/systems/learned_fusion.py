@@ -24,7 +24,7 @@ class LearnedFusionStage(FusionStage):
         return self.load_model(checkpoints, LinearFusion)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank the pooled documents."""
+        """Rank all documents of each topic's pool."""
         return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
@@ -51,7 +51,7 @@ class LearnedFusionStage(FusionStage):
         return f"score = {checkpoints.load_config(self.checkpoint, LinearFusion).format_formula()}"
 
     def build_pool(self, execution: Execution, model: LinearFusion) -> pd.DataFrame:
-        """Return the pools of all topics as pairs `qid docno`."""
+        """Return the pools of all topics as pairs `qid docno`: the supplied ranking or the members' top documents."""
         if execution.supplied_ranking is not None:
             return execution.supplied_ranking[PAIR_COLUMNS]
         stages, candidates = dict(self.members), []
@@ -62,7 +62,7 @@ class LearnedFusionStage(FusionStage):
         return sort_by_topic(pd.concat(candidates).drop_duplicates(), execution.topics, ["docno"], ascending=[True])
 
     def compute_features(self, execution: Execution, model: LinearFusion, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Compute a model's raw features of pairs `qid docno`, one column per feature."""
+        """Return pairs `qid docno` with the model's raw features, one column per feature."""
         stages, columns = dict(self.members), {}
         for member in model.members:
             with attribute_errors(member.name):
@@ -85,8 +85,8 @@ class LearnedFusionStage(FusionStage):
         is_unpooled = features.isna().any(axis=1)
         if is_unpooled.any():
             unpooled_pairs = features.loc[is_unpooled, PAIR_COLUMNS].reset_index(drop=True)
-            computed = self.compute_features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
-            features.loc[is_unpooled] = computed.set_index(features.index[is_unpooled])
+            unpooled_features = self.compute_features(execution, self.load_checkpoint(execution.checkpoints), unpooled_pairs)
+            features.loc[is_unpooled] = unpooled_features.set_index(features.index[is_unpooled])
         return features
 
 

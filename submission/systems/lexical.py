@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LexicalStage(Stage):
-    """BM25 or a Dirichlet-smoothed language model over full arguments, optionally with RM3 (Hollatz 2022).
+    """BM25 or Dirichlet-smoothed query likelihood, optionally with RM3 (Hollatz 2022).
 
-    The checkpoint contains the model and its parameters.
+    It searches full arguments or, with an enrichment, the terms assigned to them. The checkpoint contains model and parameters.
     """
 
     checkpoint: str
@@ -40,7 +40,7 @@ class LexicalStage(Stage):
         return () if self.enrichment is None else (self.enrichment,)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
-        """Load the parameters. Raises CheckpointError if they were tuned for another enrichment."""
+        """Load the parameters. Raises CheckpointError if they were tuned for another enrichment than this stage's."""
         parameters = checkpoints.load_config(self.checkpoint, LexicalParameters)
         expected = self.enrichment.checkpoint if self.enrichment else None
         if parameters.enrichment != expected:

@@ -26,15 +26,15 @@ class NetworkStage(Stage):
     def get_key_parts(self, execution: Execution) -> list[str]:
         """Return the checkpoint's fingerprint, the hash of the network's code, and the device and precision."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        code = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
-        return [checkpoint.fingerprint, code, execution.device_and_precision]
+        code_hash = code_fingerprint(load_checkpoint.__module__, type(checkpoint.network).__module__)
+        return [checkpoint.fingerprint, code_hash, execution.device_and_precision]
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; completed shards are cached."""
+        """Score pairs with the network; completed shards are cached."""
         pairs_hash = hashlib.sha256("\n".join(pairs["qid"] + " " + pairs["docno"]).encode()).hexdigest()
         key_parts = [*self.get_key_parts(execution), execution.input.fingerprint, pairs_hash]
-        code = code_fingerprint(score_documents.__module__, shallow=(__name__,))
-        cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code, *key_parts)
+        code_hash = code_fingerprint(score_documents.__module__, shallow=(__name__,))
+        cache = execution.open_pair_cache(f"scores-{self.checkpoint}", code_hash, *key_parts)
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return score_documents(pairs, execution.tokens, checkpoint, execution.device, cache, execution.engine)
 

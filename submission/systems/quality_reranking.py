@@ -15,7 +15,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 
 @dataclass(frozen=True)
 class QualityRerankingStage(Stage):
-    """Re-ranking of a stage's top documents by relevance and quality scores; documents below the top keep their order."""
+    """Re-ranking of a stage's top documents by relevance and quality scores; documents ranked lower keep their order."""
 
     relevance: Stage
     quality: Stage  # scores the top documents; its own ranking is not used
@@ -32,7 +32,7 @@ class QualityRerankingStage(Stage):
         return self.search(execution)
 
     def search(self, execution: Execution) -> pd.DataFrame:
-        """Rank all documents of the relevance stage; ties keep the order of this stage."""
+        """Rank all documents of the relevance stage; documents with equal scores keep their order."""
         return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
@@ -43,7 +43,7 @@ class QualityRerankingStage(Stage):
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down into relevance and quality, with the effect of omitting each word piece on the quality part."""
+        """Break the score down into relevance and quality, with the score change if each word piece is omitted."""
         interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)

@@ -39,7 +39,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         """Build the network.
 
         Raises:
-            ValueError: If `pieces` exceeds the encoder's positions.
+            ValueError: If `pieces` is less than 1 or exceeds the encoder's maximum text length.
         """
         super().__init__(config)
         max_length = config.bert["max_position_embeddings"] - 2
@@ -75,7 +75,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute term frequencies: a word's maximum weight times the scale, rounded half to even; zeros are dropped."""
+    """Compute term frequencies: a word's maximum weight times the scale, rounded half to even; words with 0 are omitted."""
     max_weights: dict[str, float] = {}
     for word in passage:
         max_weights[word.surface] = max(word.weight, max_weights.get(word.surface, 0.0))

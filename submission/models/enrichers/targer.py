@@ -123,8 +123,8 @@ class TARGER(Enricher[SurfacePassage]):
 
         Args:
             ids: (W,) int64, word ids of the distinct tokens.
-            letters: (W, 20) int64, their character ids.
-            words: (B, L) int64, index of each token among the distinct ones; arbitrary outside the mask.
+            letters: (W, 20) int64, character ids of the distinct tokens.
+            words: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
         """
         word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
@@ -149,7 +149,7 @@ def parse_component_code(tag: str) -> str:
 
 
 def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
-    """Join adjacent indexed tokens that no whitespace separates."""
+    """Return the indexed tokens as terms, joining adjacent tokens that no whitespace separates."""
     terms: list[str] = []
     end = -1
     for token in tokens:

@@ -30,8 +30,8 @@ class CEDRDRMM(BERTRanker):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        bert = self.encoder.bert.config
-        self.first = nn.Linear(BINS * (bert.num_hidden_layers + 1) + bert.hidden_size, HIDDEN)
+        bert_config = self.encoder.bert.config
+        self.first = nn.Linear(BINS * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size, HIDDEN)
         self.dropout = nn.Dropout(config.dropout)
         self.second = nn.Linear(HIDDEN, 1)
 

@@ -1,7 +1,7 @@
 """CEDR-KNRM: a linear layer over [CLS] and the kernel features of all BERT layers.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR. SIGIR 2019, section 3.2. Entezari 2020, 3.4.4.3 and 4.2.7: 11 kernels. One linear
-layer over 11 · L + E features as in the authors' code (Entezari's table 4.1: layers 911:5:1). The kernels are not trained,
+layer over 11 · L + E features as in the authors' code (Entezari 2020, table 4.1: layers 911:5:1). The kernels are not trained,
 because one optimiser step could change a width by 0.001, the width of the exact-match kernel.
 """
 
@@ -32,8 +32,8 @@ class CEDRKNRM(BERTRanker):
         super().__init__(config)
         self.kernels = Kernels(MUS, SIGMAS)
         self.dropout = nn.Dropout(config.dropout)
-        bert = self.encoder.bert.config
-        self.linear = nn.Linear(len(MUS) * (bert.num_hidden_layers + 1) + bert.hidden_size, 1)
+        bert_config = self.encoder.bert.config
+        self.linear = nn.Linear(len(MUS) * (bert_config.num_hidden_layers + 1) + bert_config.hidden_size, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the scores (B,) of pairs: w · [features, kernel by kernel; CLS] + b."""

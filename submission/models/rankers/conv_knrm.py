@@ -90,7 +90,7 @@ class ConvKNRM(TopicRanker):
         return NetworkExplanation(parts, Tensor.tanh)
 
     def compute_ngrams(self, ids: Tensor, mask: Tensor) -> dict[int, tuple[Tensor, Tensor]]:
-        """Compute the n-gram vectors (B, L - h + 1, C) of each window h, and the mask of n-grams of known words."""
+        """Compute, by window h, the n-gram vectors (B, L - h + 1, C) and the mask (B, L - h + 1) of n-grams of known words."""
         padding = max(0, WINDOWS[-1] - ids.shape[1])
         ids, is_known = functional.pad(ids, (0, padding)), functional.pad(get_known_mask(ids, mask), (0, padding))
         vectors = self.embedding(ids).transpose(1, 2)  # (B, E, L)

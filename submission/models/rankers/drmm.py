@@ -26,7 +26,7 @@ class DRMM(TopicRanker):
     class Config:
         """Configuration of the network; the embedding table includes rows for padding and unknown words.
 
-        `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all of the 1024 inputs
+        `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all inputs
         would be -11.5, which saturates tanh and prevents learning.
         """
 
@@ -55,8 +55,8 @@ class DRMM(TopicRanker):
     def prepare_queries(self, queries: Tensor) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
         """Precompute the bin of each query term's similarity to each vocabulary word; scoring only looks bins up.
 
-        At most D of the 1024 bins are non-empty, so the first layer sums only their weight rows.
-        The weight of a position is that of its bin, ln(count + c) - ln c, divided by the bin's count.
+        A document of D words fills at most D bins, so the first layer sums only those bins' weight rows. Each document position
+        contributes its bin's input, ln(count + c) - ln c, divided by the bin's count, so that a bin's positions add up to it.
         """
         bin_count, smoothing, weight = self.config.bins, self.config.smoothing, self.first.weight
         words = torch.unique(queries)
@@ -84,7 +84,7 @@ class DRMM(TopicRanker):
     def compute_gates_and_matches(
         self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute gates (B, Q), 0 outside the query; match scores (B, Q); and similarities (B, Q, D)."""
+        """Compute gates (B, Q), 0 for unknown words and padding; match scores (B, Q); and similarities (B, Q, D)."""
         similarity = self.compute_similarity(query, document)
         is_known, config = get_known_mask(document, document_mask)[:, None], self.config
         histogram = log_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
@@ -98,12 +98,12 @@ class DRMM(TopicRanker):
         return cosine(self.embedding(query).double(), self.embedding(document).double())
 
     def compute_matches(self, hidden: Tensor) -> Tensor:
-        """Compute match scores (…) from the first layer's output (…, ·)."""
+        """Compute match scores (…) from the first layer's output (…, H), before its activation."""
         hidden = (2 * hidden).sigmoid() * 2 - 1  # tanh, twice as fast as torch.tanh
         return torch.squeeze(self.third(self.dropout(self.second(hidden).tanh())), -1).tanh()
 
     def compute_gates(self, query: Tensor, query_mask: Tensor) -> Tensor:
-        """Compute the gates (B, Q) of query terms."""
+        """Compute the gates (B, Q): a softmax over the query's known words, 0 for unknown words and padding."""
         vectors, is_known = self.embedding(query), get_known_mask(query, query_mask)
         gate: Tensor = self.gate(vectors).squeeze(-1).masked_fill(~is_known, torch.finfo(vectors.dtype).min).softmax(-1)
         return gate * is_known

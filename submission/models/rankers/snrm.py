@@ -23,7 +23,7 @@ LATENT_TERM_BATCH = 250  # latent terms per batch at inference; 60 MB for 12,000
 
 
 class SNRM(LatentRanker):
-    """A feed-forward ReLU network over a text's 5-grams, whose outputs are summed and normalised by their number."""
+    """A feed-forward ReLU network over a text's 5-grams, whose outputs are summed and divided by a power of their number."""
 
     half_precision_prefixes = ("embedding.", "layers.")
 
