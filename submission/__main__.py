@@ -19,7 +19,7 @@ COMPUTATION_OPTIONS = ("device", "precision", "checkpoint_dir")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run the subcommand in `argv` (None: the process's command line) and return the exit code."""
     return cli.run_command(_build_parser(), argv)
 
 
@@ -42,8 +42,8 @@ def _add_rank(commands: cli.Commands) -> None:
     default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
-    _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion as run.txt)")
-    parser.add_argument("--team", default="aragorn", metavar="TAG", help="run tag prefix; files and tags are TAG-SYSTEM")
+    _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion's as run.txt)")
+    parser.add_argument("--team", default="aragorn", metavar="TAG", help="prefix of run tags and file names, TAG-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
@@ -55,7 +55,7 @@ def _add_check(commands: cli.Commands) -> None:
     cli.add_options(parser, "input_dir", "checkpoint_dir")
     help_text = "TREC run for this input to validate; repeatable"
     cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
-    help_text = "write the ids of documents whose text differs from args.me 2020-04-01"
+    help_text = "output file for the ids of documents whose text differs from args.me 2020-04-01"
     cli.add_path(parser, "--mismatched-ids", "--differing", metavar="FILE", help=help_text)
 
 

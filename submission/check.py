@@ -22,10 +22,10 @@ MAX_ISSUES_SHOWN = 20  # per check; further errors are only counted
 
 @dataclass
 class Report:
-    """Report of the errors of all checks."""
+    """Result of the `check` command, to which each check adds its lines and errors."""
 
     lines: list[str] = field(default_factory=list)
-    exit_code: int = 0  # of the first error; 0 if there are none
+    exit_code: int = 0  # of the first check with errors; 0 without errors
     error_count: int = 0
 
     def add_note(self, note: str) -> None:
@@ -33,7 +33,10 @@ class Report:
         self.lines.append(f"NOTE   {note}")
 
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
-        """Add the errors of a check, or one line if it passed; `count` is the number of errors that they summarise."""
+        """Add a line for each issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with `label` if there are none.
+
+        `count` is the number of errors that the issues summarise (None: one error per issue).
+        """
         if not issues:
             self.lines.append(f"OK     {label}")
             return
@@ -50,7 +53,7 @@ class Report:
 
 
 def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
-    """Validate an input directory, all available checkpoints and runs for this input.
+    """Validate an input directory, all available checkpoints and runs for this input; return the report.
 
     Writes the ids of documents whose text differs from args.me 2020-04-01 to `mismatched_ids_file`, unless it is None.
     """
@@ -69,7 +72,7 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
 
 
 def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Read topic ids and documents as the `rank` command does; return each, or None if it has errors."""
+    """Read topics and documents as the `rank` command does; return topic ids and documents, None for invalid ones."""
     try:
         dataset = Dataset(directory)
     except InputError as error:
@@ -104,7 +107,7 @@ def _find_collection_issues(documents: pd.DataFrame, min_words: int, report: Rep
 
 
 def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
-    """Return the message of the InputError that a function raises, if any."""
+    """Call `validate` and return the message of the InputError that it raises as a list, empty if it raises none."""
     try:
         validate(*args)
     except InputError as error:

@@ -19,7 +19,7 @@ Handler = Callable[[argparse.Namespace], None]
 
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
-    """Parse the arguments, call the handler of the subcommand and return the exit code."""
+    """Parse `argv` (None: the process's command line), call the subcommand's handler and return the exit code."""
     args = parser.parse_args(argv)
     args.argv = (sys.argv[1:] if argv is None else argv)[1:]
     configure_logging()
@@ -51,18 +51,18 @@ class _HelpFormatter(argparse.HelpFormatter):
 
 
 class Commands:
-    """Argument parser with subcommands."""
+    """Subcommands of an argument parser; `metavar` is their placeholder in usage lines."""
 
     def __init__(self, parser: argparse.ArgumentParser, metavar: str = "VERB") -> None:
         self.parser = parser
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     def add_group(self, name: str, description: str, metavar: str) -> Self:
-        """Add a subcommand that itself has subcommands."""
+        """Add a subcommand that has subcommands of its own, and return these for adding to them."""
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
-        """Add a subcommand with its handler and return its parser."""
+        """Add a subcommand with its handler and return its parser, to which options can be added."""
         parser = self._add_parser(name, description, aliases)
         parser.set_defaults(handler=handler)
         return parser
@@ -76,19 +76,19 @@ class Commands:
 
 
 def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR", **settings: Any) -> None:
-    """Add an option that takes a path."""
+    """Add an option that takes a path; `settings` are further arguments of `add_argument`."""
     parser.add_argument(*names, type=parse_path, metavar=metavar, **settings)
 
 
 def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
-    """Add shared options, given by their destinations."""
+    """Add options that several subcommands share; `destinations` are keys of `_shared_options`."""
     for destination in destinations:
         flags, settings = _shared_options()[destination]
         parser.add_argument(*flags.split(), dest=destination, **settings)
 
 
 def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the flags and settings of shared options by destination; defaults depend on environment variables."""
+    """Return the flags and `add_argument` settings of shared options by destination; read defaults from the environment."""
     directory = {"type": parse_path, "metavar": "DIR"}
     input_dir = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
     input_run = path_from_environment(["inputRun"], None)
@@ -109,28 +109,28 @@ def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
         "engine": ("--engine", {"choices": ["local", "ray"], "default": "local", "help":
             "execution engine; local: this process; ray: Ray on this machine, or on the cluster at --ray-address"}),
         "ray_address": ("--ray-address", {"type": parse_ray_address, "metavar": "HOST:PORT", "help":
-            "address of the Ray cluster"}),
+            "with --engine ray: address of the cluster (default: Ray on this machine)"}),
         "shared_cache": ("--shared-cache --shared-work", {"action": "store_true", "help":
             "with --engine ray: use --cache-dir on all nodes, which must mount it at the same path"}),
     }  # fmt: skip
 
 
 def parse_ray_address(text: str) -> str:
-    """Parse the address of a Ray cluster."""
+    """Return the address of a Ray cluster unchanged; raise ArgumentTypeError unless it is HOST:PORT."""
     if not re.fullmatch(r"[^\s/:]+:[0-9]+", text):
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected HOST:PORT")
     return text
 
 
 def parse_path(text: str) -> Path:
-    """Parse a path; reject an empty one, as from an unset shell variable."""
+    """Parse a path; raise ArgumentTypeError if it has a null character or is empty, as from an unset shell variable."""
     if not text.strip() or "\0" in text:
-        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected a non-empty path")
+        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected a non-empty path without null characters")
     return Path(text)
 
 
 def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
-    """Return a parser for integers from `minimum` to `maximum`."""
+    """Return an argument parser of integers from `minimum` to `maximum`, which raises ArgumentTypeError for other texts."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > len(str(maximum)) or not minimum <= int(text) <= maximum:
@@ -141,5 +141,5 @@ def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def path_from_environment(names: list[str], default: T) -> Path | T:
-    """Return the path in the first environment variable that is set, else the default; TIRA sets these variables."""
+    """Return the path in the first of the environment variables that is not empty, else `default`; TIRA sets them."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

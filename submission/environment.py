@@ -21,7 +21,7 @@ EXIT_NO_PIP = 100  # exit code if the environment has no pip
 
 
 def find_missing_requirements(files: list[str]) -> list[str]:
-    """Return the pinned requirements (name==version) that are not installed."""
+    """Return the requirements (name==version) in the files that are not installed in exactly that version."""
     lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
     return [line for line in lines if line and _installed_version(line.split("==")[0]) != line.split("==")[1]]
 
@@ -34,7 +34,10 @@ def _installed_version(name: str) -> str | None:
 
 
 def main(files: list[str]) -> int:
-    """Print the path of an interpreter with all requirements and return 0; return 1 on failure."""
+    """Print the path of an interpreter with all requirements in the files and return 0.
+
+    Returns 1 on failure, or EXIT_NO_PIP if this interpreter is that of a `.venv` without pip.
+    """
     if sys.version_info < MIN_PYTHON:
         required = ".".join(map(str, MIN_PYTHON))
         print(f"error: this is Python {sys.version.split()[0]}; install Python {required} or later", file=sys.stderr)
@@ -58,7 +61,7 @@ def main(files: list[str]) -> int:
 
 
 def _install(missing: list[str], files: list[str]) -> int:
-    """Install the requirements into this environment and print the path of its interpreter."""
+    """Install the missing requirements into this `.venv` and print the path of its interpreter; return an exit code."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
         return EXIT_NO_PIP

@@ -1,4 +1,4 @@
-"""Exceptions with exit codes, and helpers for messages."""
+"""Define exceptions with exit codes, and format messages."""
 
 from collections.abc import Iterable
 
@@ -67,13 +67,13 @@ class CheckFailedError(SubmissionError):
 
 
 def abbreviate(text: str, max_length: int = 80) -> str:
-    """Escape unprintable characters and truncate to `max_length` characters."""
+    """Escape the unprintable characters of a text; if longer than `max_length`, truncate it and append its length."""
     printable = text if text.isprintable() else ascii(text)[1:-1]
     return printable if len(printable) <= max_length else f"{printable[:max_length]}… ({len(text)} characters)"
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape unprintable characters of each line for terminal output."""
+    """Escape the unprintable characters of a text, except newlines, for terminal output."""
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))
 
 
@@ -83,14 +83,14 @@ def pluralise(count: int, noun: str) -> str:
 
 
 def unreadable_input_error(error: OSError) -> InputError:
-    """Return the error for an unreadable input file."""
+    """Convert an OSError raised when reading an input file into an InputError."""
     return InputError(
         f"{error.filename}: cannot be read ({error.strerror}); check that it is mounted and that its permissions are sufficient"
     )
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:
-    """Return a hint for an unknown name: the most similar valid name, and a list of valid names."""
+    """Return a hint for an unknown name: the most similar valid name, if any, and at most MAX_NAMES_LISTED valid names."""
     choices = sorted(valid_names)
     match = process.extractOne(name, choices, score_cutoff=50, processor=lambda text: text.lower().replace("-", "_"))
     hint = f"did you mean {match[0]!r}? " if match else ""

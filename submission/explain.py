@@ -1,4 +1,4 @@
-"""Explain a document's score by the contributions that sum to it and the terms behind them."""
+"""Format the explanation of a document's score: contributions that sum to the score, and their breakdowns."""
 
 import re
 
@@ -8,14 +8,14 @@ from submission.systems.execution import Execution
 from submission.systems.explanation import ExplanationRow, TextSpan, select_largest
 from submission.text.normalisation import sanitise
 
-MAX_ROWS = 15  # rows per table; the remaining ones are summed
+MAX_ROWS = 15  # rows per table; a last row sums the remaining ones, except for occlusions
 COLOURS = {"claim": "\x1b[1;34m", "premise": "\x1b[32m"}  # terminal colours of argument components
 RESET = "\x1b[0m"
 WHITESPACE = re.compile(r"\s+")
 
 
 def explain(system: System, docno: str, execution: Execution, use_colour: bool = False) -> str:
-    """Explain the score of a document, whether retrieved or not, for the only topic of an execution.
+    """Return a text that explains the score of a document, retrieved or not, for the only topic of an execution.
 
     Args:
         system: System that computes the score.
@@ -53,7 +53,7 @@ def explain(system: System, docno: str, execution: Execution, use_colour: bool =
 
 
 def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
-    """Format a text with its argument components, e.g. [claim: Zoos are cruel]."""
+    """Join the spans of a text, marking claims and premises by colours or names, e.g. [claim: Zoos are cruel]."""
     texts = []
     for span in spans:
         text = sanitise(WHITESPACE.sub(" ", span.text))
@@ -64,7 +64,7 @@ def _format_components(spans: list[TextSpan], use_colour: bool) -> str:
 
 
 def _format_rows(rows: list[ExplanationRow]) -> list[str]:
-    """Format the rows with the largest absolute values, followed by the sum of the remaining ones."""
+    """Format the MAX_ROWS rows with the largest absolute values, followed by a row with the sum of the remaining ones."""
     largest = select_largest(rows, MAX_ROWS)
     width = max((len(row.label) for row in largest[:MAX_ROWS]), default=0)
     return [f"{row.value:+12.6f}  {row.label:{width}}  {row.note}".rstrip() for row in largest]

@@ -1,4 +1,4 @@
-"""Log to stderr, and report progress by a bar on a terminal or else by log messages at intervals."""
+"""Configure logging to stderr, and report progress: by a bar on a terminal, else by log messages at intervals."""
 
 import logging
 import sys
@@ -32,13 +32,13 @@ LOG_INTERVAL_SECONDS = 30.0
 
 
 def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int] | None = None) -> Iterator[T]:
-    """Iterate over items and report progress; `unit` is a plural noun, `weights` (default: 1) are the units of each item."""
+    """Yield items and report progress; `unit` is a plural noun, `weights` are the numbers of units per item (None: 1 each)."""
     sizes = weights or [1] * len(items)
     return track_weighted(zip(items, sizes, strict=True), sum(sizes), description, unit)
 
 
 def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
-    """Iterate over the items of (item, number of units) pairs and report progress towards `total` units."""
+    """Yield the items of (item, number of units) pairs and report progress towards `total` units; `unit` is a plural noun."""
     if sys.stderr.isatty():
         with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
             for item, weight in items:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class RankOptions:
-    """Options of the `rank` command."""
+    """Options of the `rank` command, described by its --help."""
 
     input_dir: Path
     input_run: Path | None
@@ -48,7 +48,9 @@ class RankOptions:
 
 
 def rank(options: RankOptions) -> None:
-    """Write <team>-<system>.txt for every system, and run.txt for the primary one (the first requested, else fusion).
+    """Write <team>-<system>.txt for every requested system (default: all available), and the primary system's run as run.txt.
+
+    The primary system is the first requested one, else fusion.
 
     Skips systems with an existing run for the same inputs, settings, checkpoints and code.
 
@@ -114,7 +116,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
 
 
 def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
-    """Return the requested depth, else the depth of the supplied ranking, else DEFAULT_DEPTH."""
+    """Return the requested depth, else that of the supplied ranking up to MAX_DEPTH, else DEFAULT_DEPTH; warn of truncation."""
     supplied_depth = dataset.supplied_depth
     depth = options.depth or min(supplied_depth or DEFAULT_DEPTH, MAX_DEPTH)
     if supplied_depth and supplied_depth > depth:
@@ -126,9 +128,9 @@ def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
 def _write_run(
     system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, is_primary: bool
 ) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it was, and the number of documents below `depth`."""
-    code = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
-    key, name = f"{execution.compute_cache_key(system.stage)} {code}", f"{_make_tag(options, system)}.txt"
+    """Write a system's run unless it is up to date; return whether it was, and the number of documents that `depth` omits."""
+    code_hash = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
+    key, name = f"{execution.compute_cache_key(system.stage)} {code_hash}", f"{_make_tag(options, system)}.txt"
     is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0
     if is_up_to_date:
         text = run_directory.read_run(name)

@@ -19,12 +19,12 @@ DEFAULT_DEPTH, MAX_DEPTH = 100, 1000  # documents per topic in a run
 
 
 def rank_by_score(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank `qid docno score` by descending score, breaking ties by ascending docno."""
+    """Rank the documents `qid docno score` of each topic by descending score, breaking ties by ascending docno."""
     return _add_ranks(sort_by_topic(scores, topics, ["score", "docno"], ascending=[False, True]))
 
 
 def rank_by_score_stable(scores: pd.DataFrame, topics: pd.DataFrame) -> pd.DataFrame:
-    """Rank `qid docno score` by descending score, keeping the order of ties."""
+    """Rank the documents `qid docno score` of each topic by descending score, keeping the order of ties."""
     return _add_ranks(sort_by_topic(scores, topics, ["score"], ascending=[False]))
 
 
@@ -34,7 +34,7 @@ def truncate_rankings(rankings: pd.DataFrame, depth: int) -> pd.DataFrame:
 
 
 def sort_by_topic(frame: pd.DataFrame, topics: pd.DataFrame, columns: list[str], ascending: list[bool]) -> pd.DataFrame:
-    """Sort rows stably by the order of the topics, then by columns."""
+    """Sort rows stably by the order of their qids in `topics`, then by `columns`; `ascending` has one entry per column."""
     position = frame["qid"].map({qid: index for index, qid in enumerate(topics["qid"])})
     ordered = frame.assign(position=position).sort_values(["position", *columns], ascending=[True, *ascending], kind="stable")
     return ordered.drop(columns="position").reset_index(drop=True)
@@ -67,13 +67,13 @@ def validate_rankings(rankings: pd.DataFrame, topics: pd.DataFrame, unknown_docn
 
 
 def encode_rankings(rankings: pd.DataFrame) -> bytes:
-    """Serialise rankings as MessagePack."""
+    """Serialise rankings as MessagePack, for `decode_rankings`."""
     ranks, scores = rankings["rank"].to_numpy(np.int64), rankings["score"].to_numpy(np.float64)
     return msgspec.msgpack.encode((rankings["qid"].tolist(), rankings["docno"].tolist(), ranks.tobytes(), scores.tobytes()))
 
 
 def decode_rankings(data: bytes) -> pd.DataFrame:
-    """Deserialise rankings; raise MsgspecError or ValueError if they are damaged."""
+    """Deserialise the output of `encode_rankings`; raise MsgspecError or ValueError if it is damaged."""
     qids, docnos, ranks, scores = msgspec.msgpack.decode(data, type=tuple[list[str], list[str], bytes, bytes])
     return _build_frame(qids, docnos, np.frombuffer(ranks, np.int64), np.frombuffer(scores, np.float64))
 
@@ -87,7 +87,7 @@ def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[Ra
 
 
 def rankings_from_rows(rows: list[RankingRow]) -> pd.DataFrame:
-    """Build rankings from rows."""
+    """Build the frame of rankings from the rows of all topics, in topic order."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _build_frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))
 

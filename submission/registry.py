@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def list_module_names(package_path: Iterable[str]) -> list[str]:
-    """Return the sorted module names of a package."""
+    """Return the sorted names of a package's modules; `package_path` is the package's `__path__`."""
     return sorted(module.name for module in iter_modules(package_path))
 
 
@@ -20,7 +20,7 @@ def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
     """Return the subclass of `base` in module `name` of a package.
 
     Raises:
-        UsageError: If there is no such module; the message calls the class a `kind`.
+        UsageError: If there is no such module; `kind` is the noun for the class in the message.
     """
     names = list_module_names(import_module(package).__path__)
     if name not in names:

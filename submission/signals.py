@@ -15,7 +15,7 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
 def install_handlers() -> None:
-    """Install signal handlers and reopen closed standard streams."""
+    """Install handlers that exit on SIGINT and SIGTERM; connect closed standard streams to the null device."""
     for descriptor in range(3):  # else the next opened file would get the descriptor of a closed stream and receive messages
         try:
             os.fstat(descriptor)
@@ -28,7 +28,7 @@ def install_handlers() -> None:
 
 @contextmanager
 def on_interrupt(callback: Callable[[], object]) -> Iterator[None]:
-    """Run a callback if a signal ends the process inside this block; no other cleanup code runs."""
+    """Run a callback if a signal ends the process inside this block; cleanup code such as `finally` does not run."""
     _callbacks.append(callback)
     try:
         yield

@@ -23,7 +23,7 @@ EXTENSIONS = (".json", ".json.gz", *JSONL_EXTENSIONS)
 
 
 class ArgsMeReader:
-    """Reader of an input directory in Touché's format."""
+    """Reader of an input directory in Touché's format; `has_topics` is false for a directory with only a corpus."""
 
     format_name = "Touché format"
     rerank_file: Path | None = None
@@ -69,9 +69,10 @@ def find_corpus_files(directory: Path) -> list[Path]:
 
 @gc_paused()
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
-    """Read arguments as `docno conclusion premise` in file order, with premises joined by spaces; return them and all issues.
+    """Read the arguments `docno conclusion premise` of corpus files in file order; return them and all issues.
 
-    Drops duplicate arguments (same id and text); an id with different texts is an issue.
+    Joins the premises of an argument by spaces and drops duplicate arguments (same id and text). An id with different texts is
+    an issue.
     """
     arguments: list[Argument] = []
     counts_per_file, issues = [], []
@@ -100,7 +101,7 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id with different texts; `file_names` are the files of all arguments, duplicate or not."""
+    """Yield an issue for each id with different texts; `file_names` has one entry per row before filtering duplicates."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))

@@ -51,13 +51,13 @@ class _IdOnly(msgspec.Struct):
 
 
 class _RawCorpus(msgspec.Struct, gc=False):
-    """Corpus file with undecoded arguments."""
+    """Content of a corpus file, with undecoded arguments."""
 
     arguments: list[msgspec.Raw]
 
 
 class _InvalidRecordError(ValueError):
-    """Decoded record that is invalid."""
+    """Error of a JSON line with an invalid id, or without exactly one of premises and argument."""
 
 
 def is_jsonl(file: Path) -> bool:
@@ -66,7 +66,7 @@ def is_jsonl(file: Path) -> bool:
 
 
 def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
-    """Read the arguments of a file and all issues; valid JSON is decoded as a whole, which is faster."""
+    """Return the valid arguments of a corpus file and all issues; decode a valid JSON file at once, which is faster."""
     if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = decode_arguments(Argument, file)
@@ -81,12 +81,12 @@ def iter_arguments(file: Path) -> Iterator[Argument | InputError]:
 
 
 def decode_arguments(argument_type: type[T], file: Path) -> list[T]:
-    """Decode the arguments of a corpus file as `argument_type`; raise ValueError if they do not match it."""
+    """Decode the arguments of a corpus file as `argument_type`; raise ValueError if any does not match that type."""
     if is_jsonl(file):
         decoder = msgspec.json.Decoder(argument_type)
         return [decoder.decode(line) for _, line in iter_lines(file)]
     corpus_type: Any = msgspec.defstruct("Corpus", [("arguments", list[argument_type])], gc=False)  # type: ignore[valid-type]
-    arguments: list[T] = msgspec.json.decode(input_files.read_json(file), type=corpus_type).arguments
+    arguments: list[T] = msgspec.json.decode(input_files.read_json_bytes(file), type=corpus_type).arguments
     return arguments
 
 
@@ -120,7 +120,7 @@ def _to_argument(record: _JsonlRecord) -> Argument:
 @yielding_errors
 def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments and errors of a JSON file; arguments are decoded in batches to save memory."""
-    data = input_files.read_json(file)
+    data = input_files.read_json_bytes(file)
     try:
         with gc_paused():
             raw_arguments = msgspec.json.decode(data, type=_RawCorpus).arguments
@@ -196,7 +196,7 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the number of the argument with an issue (0: outside arguments), the location, and the path in the argument."""
+    """Return the number of the argument with an issue (0: outside arguments), its location and its path in the argument."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)
@@ -204,7 +204,7 @@ def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonP
 
 
 def _id_suffix(data: bytes | msgspec.Raw) -> str:
-    """Return " (id X)" for messages about an argument; "" if it has no valid id."""
+    """Return " (id X)" for messages about an undecoded argument; "" if it has no valid id."""
     try:
         try:
             docno = msgspec.json.decode(data, type=_IdOnly).id

@@ -1,6 +1,6 @@
 """Look up the stance and portal of args.me arguments, for display only.
 
-On first use, both are stored in the cache directory: origins.sqlite with the table origins(docno, stance, portal)
+On first use, both are stored in the cache directory, in the table origins(docno, stance, portal) of origins.sqlite.
 """
 
 import logging
@@ -52,7 +52,7 @@ class MetadataStore:
         self._file = file
 
     def get(self, docnos: Collection[str]) -> dict[str, ArgumentMetadata]:
-        """Return metadata by docno, omitting documents that have none; raise OutputError if the file is unreadable."""
+        """Return metadata by docno, omitting docnos without metadata; raise OutputError if the file is unreadable."""
         docnos_json = msgspec.json.encode(list(docnos)).decode()
         statement = "select * from origins where docno in (select value from json_each(?))"
         rows = fetch_rows(self._file, statement, docnos_json)
@@ -60,7 +60,7 @@ class MetadataStore:
 
 
 def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory) -> MetadataStore:
-    """Open the metadata of args.me files; build the store if it is not cached."""
+    """Open the metadata of args.me files; build the store if it is not cached under `fingerprint`, a hash of the files."""
 
     def build(path: Path) -> None:
         with create_database(path) as database:
@@ -73,7 +73,7 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield docno, the stance that all premises share, and portal; nothing if the optional fields of the file are malformed."""
+    """Yield docno, stance ("" unless all premises share it) and portal per argument; only log a warning if decoding fails."""
     try:
         arguments = decode_arguments(_Argument, file)
     except (InputError, ValueError, RecursionError, MemoryError) as error:

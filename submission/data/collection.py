@@ -14,7 +14,7 @@ MIN_PREMISE_WORDS = 15  # whitespace tokens; shorter texts are not arguments (En
 
 
 def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORDS) -> pd.DataFrame:
-    """Return the documents whose premise has at least `min_words` whitespace tokens (0: all, unless all are empty)."""
+    """Return the documents whose premise has at least `min_words` whitespace tokens; none if all premises are empty."""
     word_counts = count_words(documents["premise"], min_words)
     empty_count, short_count = (word_counts == 0).sum(), ((word_counts > 0) & (word_counts < min_words)).sum()
     log_collection_size(len(word_counts), int(empty_count), int(short_count), min_words)
@@ -22,7 +22,7 @@ def select_collection(documents: pd.DataFrame, min_words: int = MIN_PREMISE_WORD
 
 
 def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
-    """Return the numbers (N,) of whitespace tokens of premises, counted up to max(1, min_words)."""
+    """Return the number of whitespace tokens of each premise (N,), counted up to max(1, min_words)."""
     limit = max(1, min_words)
 
     def count(premise: str) -> int:
@@ -33,7 +33,7 @@ def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
 
 
 def log_collection_size(document_count: int, empty_count: int, short_count: int, min_words: int) -> None:
-    """Log the size of the collection and the numbers of empty and short premises."""
+    """Log the size of the collection and the numbers of empty premises and of shorter ones than `min_words`."""
     if min_words:
         message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
         size = document_count - empty_count - short_count
@@ -43,7 +43,7 @@ def log_collection_size(document_count: int, empty_count: int, short_count: int,
 
 
 def validate_collection(collection: pd.DataFrame, document_count: int, min_words: int = MIN_PREMISE_WORDS) -> None:
-    """Raise InputError if a collection selected from `document_count` documents is empty or has no conclusion."""
+    """Raise InputError if a collection selected from `document_count` documents is empty or has only empty conclusions."""
     if collection["conclusion"].str.strip().any():
         return
     if not min_words:

@@ -98,7 +98,7 @@ class Dataset:
         return None if ranking is None else int(ranking["rank"].max() if len(ranking) else 0)
 
     def get_supplied_ranking(self, find_unknown: Callable[[Iterable[str]], set[str]]) -> pd.DataFrame | None:
-        """Return the validated supplied ranking, if any; `find_unknown` returns those docnos that the input lacks."""
+        """Return the validated supplied ranking, None if there is none; `find_unknown` returns which docnos the input lacks."""
         ranking = self._sorted_ranking
         if ranking is None:
             return None
@@ -106,7 +106,7 @@ class Dataset:
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """SHA-256 of each input file by name."""
+        """SHA-256 of each input file by name; the name of a run to re-rank is "input run"."""
         with self.stopwatch.stage("hashes"):
             hashes = hash_input_files(dict.fromkeys([*self.reader.topic_files, *self.reader.corpus_files]))
             if self._run_file:

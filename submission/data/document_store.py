@@ -51,7 +51,7 @@ class DocumentStore:
         return self.collection_docnos
 
     def read_conclusions(self) -> pd.DataFrame:
-        """Return `docno conclusion` of the collection, sorted by docno."""
+        """Return `docno conclusion` of the collection, sorted by docno; raise InputError if all conclusions are empty."""
         conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
         validate_collection(conclusions, self.size, self._min_words)
         return conclusions
@@ -65,7 +65,7 @@ class DocumentStore:
         return {row[0] for row in self._query("select docno from documents")}
 
     def find_unknown(self, docnos: Iterable[str]) -> set[str]:
-        """Return the docnos that no document has."""
+        """Return those of `docnos` that no document of the input has."""
         statement = "select value from json_each(?) where value not in (select docno from documents)"
         return {row[0] for row in self._query(statement, docnos)}
 
@@ -80,7 +80,7 @@ class DocumentStore:
 
 
 def input_code_fingerprint() -> str:
-    """Return the fingerprint of the code that reads an input; part of the cache keys of all artifacts of its documents."""
+    """Return the fingerprint of the code that reads an input; part of the cache key of every artifact computed from it."""
     return code_fingerprint(__name__)
 
 
@@ -95,7 +95,7 @@ def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStor
 
 
 def _write_documents(dataset: Dataset, file: Path) -> None:
-    """Write documents in batches; if an id is not unique, read all documents at once, which drops duplicates."""
+    """Write documents to a file in batches; if an id is not unique, read all documents at once, which drops duplicates."""
     reader = dataset.reader
     with dataset.stopwatch.stage("documents"):
         try:
@@ -131,7 +131,7 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
 
 @contextmanager
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Create a database and commit at the end; raise IntegrityError if a key is not unique, OSError if writing fails."""
+    """Create an SQLite file, commit after the block; raise IntegrityError if a key is not unique, OSError if writing fails."""
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")
@@ -144,7 +144,7 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
 
 
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Run a query and return its rows; raise OutputError if the file is unreadable."""
+    """Run a query on an SQLite file, with `values` for its placeholders; return the rows or raise OutputError."""
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
             return database.execute(statement, values).fetchall()

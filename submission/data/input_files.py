@@ -29,11 +29,11 @@ ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
 def find_files(directory: Path, *patterns: str) -> list[Path]:
-    """Return the sorted files of a directory whose names match any of the patterns."""
+    """Return the sorted files of a directory whose names match any of the glob patterns."""
     try:
         names = [path.name for path in directory.iterdir()]
     except FileNotFoundError:
-        expected = "expected a directory with topics*.xml and args.me JSON files"
+        expected = "expected a directory with topics*.xml and args.me JSON, or a TIREx data set"
         raise InputError(f"{directory}: input directory not found; {expected}") from None
     except OSError as error:
         raise unreadable_input_error(error) from None
@@ -42,7 +42,7 @@ def find_files(directory: Path, *patterns: str) -> list[Path]:
 
 @contextmanager
 def as_input_errors(file: Path) -> Iterator[None]:
-    """Convert exceptions raised while reading a file into InputError."""
+    """Convert exceptions of a `with` block that reads `file` to InputErrors that name it."""
     try:
         yield
     except InputError:
@@ -54,7 +54,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: not UTF-8 at byte {error.start}; convert it to UTF-8") from None
     except RecursionError:
-        raise InputError(f"{file}: JSON nested too deeply; copy the file again") from None
+        raise InputError(f"{file}: JSON nested too deeply; replace it with the original file") from None
     except MemoryError:
         raise InputError(f"{file}: does not fit into memory; use more memory or a smaller file") from None
     except ValueError as error:
@@ -102,7 +102,7 @@ def raise_first(issues: list[str]) -> None:
 
 
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the content of a file, decompressed if .gz, else memory-mapped (copying takes a third as long as decoding)."""
+    """Return the content of a file, decompressed if .gz, else memory-mapped: copying would add a third to decoding time."""
     with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
             limit, data = _decompression_limit(stream), bytearray()
@@ -110,13 +110,13 @@ def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
                 while chunk := unpacked.read(CHUNK_BYTES):
                     data += chunk
                     if len(data) > limit:
-                        raise _too_large(str(file))
+                        raise _expansion_error(file, limit)
             return data
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
 
 
-def read_json(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the content of a JSON file without byte order mark; copied only if it has one."""
+def read_json_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
+    """Return the undecoded content of a JSON file without byte order mark; it is copied only if there is one to strip."""
     data = read_bytes(file)
     return data[len(BOM) :] if data[: len(BOM)] == BOM else data
 
@@ -128,14 +128,16 @@ def read_text(file: Path) -> str:
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and content of each non-blank line of a file, plain or gzipped, without byte order mark."""
+    """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without byte order mark."""
     with as_input_errors(file), open_regular(file) as packed:
-        remaining = _decompression_limit(packed)
+        remaining = limit = _decompression_limit(packed)
         with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
             for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
                 remaining -= max(len(line), MIN_LINE_COST)
-                if remaining < 0 or len(line) == MAX_LINE_BYTES:
-                    raise _too_large(f"{file}, line {line_number}")
+                if remaining < 0:
+                    raise _expansion_error(file, limit)
+                if len(line) == MAX_LINE_BYTES:
+                    raise InputError(f"{file}, line {line_number}: at least {MAX_LINE_BYTES:,} bytes long; split or shorten it")
                 text = line.removeprefix(BOM) if line_number == 1 else line
                 if text.strip():
                     yield line_number, text
@@ -159,5 +161,6 @@ def _decompression_limit(packed: BinaryIO) -> int:
     return EXTRA_BYTES + MAX_EXPANSION * os.fstat(packed.fileno()).st_size
 
 
-def _too_large(location: str) -> InputError:
-    return InputError(f"{location}: exceeds the size limit (decompression bomb?); copy the file again")
+def _expansion_error(file: Path, limit: int) -> InputError:
+    cause = f"expands to more than {limit:,} bytes (decompression bomb?)"
+    return InputError(f"{file}: {cause}; if the file is genuine, decompress it first")

@@ -1,4 +1,4 @@
-"""Locate errors in malformed JSON: path, line and column."""
+"""Locate errors in malformed JSON by path, line and column."""
 
 import json
 import mmap
@@ -30,7 +30,7 @@ class SyntaxIssue(NamedTuple):
 
 
 class JsonScan(NamedTuple):
-    """Result of scanning a JSON text for errors."""
+    """Errors of a JSON text, and the text without NaN and Infinity."""
 
     repaired: bytearray  # text with NaN and Infinity replaced with 0
     non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
@@ -38,7 +38,7 @@ class JsonScan(NamedTuple):
 
 
 def scan(data: Buffer) -> JsonScan:
-    """Scan an invalid JSON text for errors."""
+    """Find NaN, Infinity and the first syntax error in an invalid JSON text."""
     repaired, constants = bytearray(data), []
     for start, token, path in _iter_tokens(data, len(data)):
         if token in NON_FINITE_TOKENS:
@@ -62,7 +62,7 @@ def format_position(data: Buffer, offset: int) -> str:
 
 
 def find_invalid_utf8(data: Buffer) -> SyntaxIssue | None:
-    """Return the first position of invalid UTF-8; None if the text is valid."""
+    """Return the issue at the first byte that is invalid in UTF-8; None if the text is valid."""
     try:
         bytes(data).decode()
     except UnicodeDecodeError as error:
@@ -111,7 +111,7 @@ def _drop_unknown_keys(path: list[str | int | None]) -> JsonPath:
 
 
 def _iter_tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
-    """Yield offset, token and path. The path is a single list, updated in place; None marks a key not yet read."""
+    """Yield offset, token and path of each token before `end`. The path is a list updated in place; None: key not yet read."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):
         token = match.group()

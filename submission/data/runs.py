@@ -108,7 +108,7 @@ def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:
         return None, LineIssue(FIELD_COUNT, line.number, describe_field_count(fields, FORMAT, "run", has_rank_and_score, hint))
     rank, score = parse_integer(fields[3]), parse_float(fields[4])
     if rank is None:
-        message = f"invalid rank {abbreviate(fields[3])!r}; expected an integer in field 4 of {FORMAT}"
+        message = f"invalid rank {abbreviate(fields[3])!r}; expected an integer of at most 9 digits in field 4 of {FORMAT}"
         return None, LineIssue(RANK, line.number, message, fields[3])
     row, issue = RunLine(line, fields[0], fields[2], rank, nan if score is None else score), None
     if score is None:

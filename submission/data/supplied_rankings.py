@@ -25,8 +25,8 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     """Sort the documents of each topic by rank or score.
 
     Args:
-        ranking: Frame `qid docno rank score line` in file order. A column that the file lacks is NaN and not used; without both
-            columns, documents are in file order. Ties are in file order.
+        ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores, that column is NaN
+            and not used; if it lacks both, documents stay in file order. Remaining ties are in file order.
         order: Column to sort by; "auto" applies `trec_lines.AUTO_ORDER`.
         source: File of the ranking, for messages.
 

@@ -31,7 +31,7 @@ Records = tuple[pd.DataFrame, list[str]]  # valid records, and all issues
 
 
 class TirexReader:
-    """Reader of a TIREx data set."""
+    """Reader of a directory with a TIREx data set."""
 
     format_name = "TIREx format; text is used as conclusion and premise"
     min_premise_words = 0  # texts of other collections need not be arguments
@@ -100,7 +100,7 @@ class TirexReader:
 
     @cached_property
     def _candidates(self) -> Records:
-        """Candidates, including queries and texts if these have no separate files."""
+        """Valid candidates and all issues; candidates include queries or texts that have no separate file."""
         assert self.rerank_file
         query_fields = [fields.CANDIDATE_QUERY] if self._queries == self.rerank_file else []
         text_fields = [fields.TEXT] if self._documents == self.rerank_file else []

@@ -20,7 +20,7 @@ from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIE
 from submission.errors import InputError, abbreviate
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.ASCII | re.IGNORECASE)
-RANK_LIMIT = 10**9
+RANK_LIMIT = 10**9  # ranks must be smaller
 
 
 class _FieldError(Exception):
@@ -68,17 +68,17 @@ def _parse_rank(value: object) -> float:
         rank = _parse_score(value)
         if 0 <= rank < RANK_LIMIT and rank.is_integer():
             return rank
-    raise _FieldError("expected a non-negative integer; set the field in every line or in none")
+    raise _FieldError(f"expected a non-negative integer below {RANK_LIMIT:,}; set the field in every line or in none")
 
 
 @dataclass(frozen=True)
 class Field:
-    """Field of a record, with the column that it fills."""
+    """Field of a record, which fills the column `name` of a frame."""
 
     name: str
     aliases: tuple[str, ...]  # names of the field in a record
     parse: Callable[[object], str | float]
-    optional: bool = False  # present in all records or in none
+    is_optional: bool = False  # present in all records or in none
 
 
 DOCNO = Field("docno", ("docno", "doc_id", "docid"), _parse_docno)
@@ -86,8 +86,8 @@ TEXT = Field("text", ("text", "default_text"), _parse_text)
 QID = Field("qid", ("qid", "query_id"), _parse_qid)
 QUERY = Field("query", ("query", "default_text", "text"), _parse_text)
 CANDIDATE_QUERY = Field("query", ("query",), _parse_text)  # the field `text` of a candidate belongs to the document
-RANK = Field("rank", ("rank",), _parse_rank, optional=True)
-SCORE = Field("score", ("score",), _parse_score, optional=True)
+RANK = Field("rank", ("rank",), _parse_rank, is_optional=True)
+SCORE = Field("score", ("score",), _parse_score, is_optional=True)
 FIELDS = (DOCNO, TEXT, QID, QUERY, RANK, SCORE)
 _Record = msgspec.defstruct(
     "_Record", [(name, Any, UNSET) for name in sorted({alias for field in FIELDS for alias in field.aliases})], gc=False
@@ -99,10 +99,11 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
     rows, issues = collect(iter_records(file, fields))
     frame = pd.DataFrame(rows, columns=[*(field.name for field in fields), "line"])
     for field in fields:
-        frame[field.name] = frame[field.name].astype(float if field.optional else object)
+        frame[field.name] = frame[field.name].astype(float if field.is_optional else object)
     if issues:
         return frame, issues
-    return frame, [issue for field in fields if field.optional and (issue := _describe_partial_field(file, frame, field.name))]
+    optional_names = [field.name for field in fields if field.is_optional]
+    return frame, [issue for name in optional_names if (issue := _describe_partial_field(file, frame, name))]
 
 
 @yielding_errors
@@ -130,7 +131,7 @@ def _field_value(record: msgspec.Struct, field: Field) -> str | float:
             except _FieldError as error:
                 raise _FieldError(f"{name} is {_format_value(value)}; {error}") from None
     if not values:
-        if field.optional:
+        if field.is_optional:
             return math.nan
         aliases = f" (or {', '.join(field.aliases[1:])})" if field.aliases[1:] else ""
         raise _MissingFieldError(f"missing {field.name}{aliases}")
@@ -151,11 +152,11 @@ def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
         return str(error)
     reason = str(error) if isinstance(error, _FieldError) else describe_line_error(line, error)
-    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.optional)}}}"
+    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.is_optional)}}}"
 
 
 def _ids_suffix(line: bytes) -> str:
-    """Return the ids in a line for messages, even if its JSON is malformed."""
+    """Return " (qid X, docno Y)" with the ids in a line, even if its JSON is malformed; "" if it has none."""
     try:
         record = msgspec.json.decode(scan(line).repaired, type=_Record)
     except (ValueError, RecursionError):

@@ -41,7 +41,7 @@ def read_trec_lines(file: Path) -> Iterator[TrecLine]:
 
 
 def parse_integer(field: str) -> int | None:
-    """Parse an integer, possibly with a decimal point (3.0); return None if invalid."""
+    """Parse an integer of at most 9 digits, possibly with a decimal point (3.0); return None if invalid."""
     if field.isdecimal() and field.isascii() and len(field) < 10:
         return int(field)
     return int(float(field)) if INTEGER.fullmatch(field) else None

@@ -22,16 +22,16 @@ _APOSTROPHE = re.compile(f"[{APOSTROPHES}]")
 
 
 def split_tokens(texts: Sequence[str]) -> list[bytes]:
-    """Split texts at ASCII whitespace and punctuation, with END_OF_TEXT after each text.
+    """Split texts at ASCII whitespace and punctuation into UTF-8 tokens, with END_OF_TEXT after each text.
 
-    `TermAnalyser` analyses each distinct token only once, which makes indexing fast.
+    ASCII letters are lower-cased. `TermAnalyser` analyses each distinct token only once, which makes indexing fast.
     """
     encoded = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
     return encoded.translate(_ASCII_TRANSLATION, b"'").split()
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
-    """Cached mapping from tokens to index terms (usually one; none for a stop word)."""
+    """Cached mapping from the tokens of `split_tokens` to their index terms (usually one; none for a stop word)."""
 
     def __init__(self, stemmer: Stemmer) -> None:
         super().__init__({END_OF_TEXT: ()})

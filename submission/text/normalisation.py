@@ -14,7 +14,7 @@ JOINERS = "\u200c\u200d"  # needed by Persian and by emoji sequences
 
 
 def sanitise(text: str) -> str:
-    """Replace each invisible character with U+FFFD and each whitespace character with a space."""
+    """Replace each whitespace character with a space, and each invisible one, except JOINERS, with U+FFFD."""
     return text if text.isprintable() else "".join(map(_sanitise_character, text))
 
 
@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class _PunctuationTranslation(dict[int, str | int]):
-    """Lazily filled table for str.translate that replaces punctuation and symbols."""
+    """Lazily filled table for str.translate that applies `replace` to punctuation marks and symbols."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Split texts into passages of whole sentences, as word pieces (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
+"""Split texts into passages of whole sentences, encoded as word pieces (Hollatz 2022, section 3.2; Dai & Callan 2020)."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Passage:
     """Passage with its word pieces and its tokens (words and punctuation marks)."""
 
     text: str
-    piece_ids: list[int]  # truncated to the maximum number
+    piece_ids: list[int]  # truncated to the `max_pieces` of the reader
     words: list[str]  # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
     spans: list[tuple[int, int]]  # character spans of the tokens in the text
     first_pieces: list[int]  # index of each token's first word piece
@@ -41,7 +41,7 @@ class PassageReader(WordPieceReader):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader from its file in a directory and the config of a network."""
+        """Load a reader with the tokenizer in a directory and the passage lengths in the config of a network."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:
@@ -49,7 +49,7 @@ class PassageReader(WordPieceReader):
         return [self.encode(passage) for passage in split_passages(remove_urls(text), self._max_words)]
 
     def encode(self, text: str) -> Passage:
-        """Encode a text as one passage."""
+        """Encode a text as one passage, truncated to `max_pieces` word pieces."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         # Store attributes: each access builds a new list.
         ids, tokens, offsets = encoding.ids, encoding.tokens, encoding.offsets

@@ -49,7 +49,7 @@ class SurfaceReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader from its file in a directory and the config of a network."""
+        """Load a reader with the vocabulary in a directory and the passage length in the config of a network."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits_embedding(self, row_count: int) -> bool:
@@ -77,7 +77,7 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Split tokens, given by their spans, into slices of whole sentences with at most `max_tokens` tokens.
+    """Split the tokens at `spans` of a text into slices of `spans`: whole sentences with at most `max_tokens` tokens.
 
     A sentence ends with ".", "?" or "!" before whitespace. Overlong sentences are split at whitespace if possible.
     """
@@ -99,7 +99,7 @@ def normalise_token(token: str) -> str:
 
 
 def encode_characters(token: str) -> list[int]:
-    """Return the character ids of a token, centred and padded to CHARACTERS_PER_TOKEN."""
+    """Return the ids of a token's characters, truncated, or padded on both sides, to CHARACTERS_PER_TOKEN."""
     ids = [_CHARACTER_IDS.get(character, UNKNOWN_ID) for character in token[:CHARACTERS_PER_TOKEN]]
     left_padding = (CHARACTERS_PER_TOKEN - len(ids)) // 2
     return [PADDING_ID] * left_padding + ids + [PADDING_ID] * (CHARACTERS_PER_TOKEN - len(ids) - left_padding)

@@ -34,7 +34,7 @@ class Tokeniser(ABC):
     @classmethod
     @abstractmethod
     def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
-        """Load a tokeniser from its file in a directory."""
+        """Load a tokeniser from its file in a directory; `rule` is the text rule of the checkpoint."""
 
     @abstractmethod
     def fits_embedding(self, row_count: int) -> bool:
@@ -70,7 +70,7 @@ class Tokeniser(ABC):
 
 
 class WordTokeniser(Tokeniser):
-    """Tokeniser of the word-based networks."""
+    """Tokeniser of the word-based networks, which normalises texts by its text rule."""
 
     file = "vocabulary.txt"
 
@@ -130,7 +130,7 @@ class WordPieceReader:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """Load a tokenizer from tokenizer.json."""
+    """Load a tokenizer from tokenizer.json in a directory; raise ValueError if the file is malformed."""
     text = (directory / WordPieceReader.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
