@@ -26,7 +26,7 @@ def as_corpus(*arguments: dict[str, Any]) -> str:
 
 @pytest.fixture
 def open_corpus(tmp_path: Path) -> OpenMetadata:
-    """Return a function that writes corpus files, if any, and opens their metadata."""
+    """Return a function that writes files, if any, to the corpus directory and opens the metadata of the corpus."""
 
     def write_and_open(contents: dict[str, str] | None = None) -> MetadataStore:
         for name, text in (contents or {}).items():
@@ -38,7 +38,7 @@ def open_corpus(tmp_path: Path) -> OpenMetadata:
     return write_and_open
 
 
-PORTAL = with_stances("a", "PRO", sourceDomain="www.example.org")
+PRO_ARGUMENT = with_stances("a", "PRO", sourceDomain="www.example.org")
 FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
     "stances and source domains": (
         {
@@ -53,9 +53,9 @@ FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
             "c": ArgumentMetadata(), "d": ArgumentMetadata(), "e": ArgumentMetadata(), "f": ArgumentMetadata(),
         },
     ),
-    "portal by file name": ({"idebate.json": "\ufeff" + as_corpus(PORTAL)}, {"a": ArgumentMetadata("PRO", "idebate")}),
-    "lines with the stance of premises or of the argument": (
-        {"args-me.jsonl": f'{json.dumps(PORTAL)}\n{{"id": "b", "conclusion": "c", "argument": "x", "stance": "CON"}}\n'},
+    "portal by file name": ({"idebate.json": "\ufeff" + as_corpus(PRO_ARGUMENT)}, {"a": ArgumentMetadata("PRO", "idebate")}),
+    "JSON lines with the stance of a premise or of the argument": (
+        {"args-me.jsonl": f'{json.dumps(PRO_ARGUMENT)}\n{{"id": "b", "conclusion": "c", "argument": "x", "stance": "CON"}}\n'},
         {"a": ArgumentMetadata("PRO", "www.example.org"), "b": ArgumentMetadata("CON", "")},
     ),
 }  # fmt: skip
@@ -75,6 +75,6 @@ def test_malformed_file_has_no_metadata(open_corpus: OpenMetadata, caplog: pytes
 
 
 def test_metadata_are_cached(open_corpus: OpenMetadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_corpus({"idebate.json": as_corpus(PORTAL)})
+    open_corpus({"idebate.json": as_corpus(PRO_ARGUMENT)})
     monkeypatch.setattr("submission.data.argument_metadata.decode_arguments", None)  # calling it fails
     assert open_corpus().get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}

@@ -32,7 +32,7 @@ def directory(make_input: Callable[..., Path]) -> Path:
 
 
 def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
-    """Open a document store and return the results of its methods."""
+    """Open the document store of `directory` and return the result of each method, by a short description."""
     with CacheDirectory(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
@@ -66,11 +66,11 @@ def test_second_execution_reads_no_corpus(
     assert query_all(directory, tmp_path / "work") == EXPECTED
 
 
-SIZE = BATCH_SIZE + 3
+DOCUMENT_COUNT = BATCH_SIZE + 3
 FORMATS: dict[str, Callable[[], str]] = {
-    "args-me.json": lambda: json.dumps({"arguments": [make_argument(f"a{n}") for n in range(SIZE)]}),
-    "args-me.jsonl": lambda: "".join(f"{json.dumps(make_argument(f'a{n}'))}\n" for n in range(SIZE)),
-    "documents.jsonl": lambda: "".join(f'{{"docno": "a{n}", "text": "{n % 7 or " "}"}}\n' for n in range(SIZE)),
+    "args-me.json": lambda: json.dumps({"arguments": [make_argument(f"a{n}") for n in range(DOCUMENT_COUNT)]}),
+    "args-me.jsonl": lambda: "".join(f"{json.dumps(make_argument(f'a{n}'))}\n" for n in range(DOCUMENT_COUNT)),
+    "documents.jsonl": lambda: "".join(f'{{"docno": "a{n}", "text": "{n % 7 or " "}"}}\n' for n in range(DOCUMENT_COUNT)),
 }
 
 

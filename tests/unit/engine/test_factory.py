@@ -1,4 +1,4 @@
-"""The flag --engine, without a cluster."""
+"""Tests of `rank --engine` without a Ray cluster, and of the choice of device and GPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_missing_ray_installation_fails(
     assert not (tmp_path / "out").exists()
 
 
-def test_device_is_the_gpu_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
     assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)

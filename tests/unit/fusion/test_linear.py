@@ -31,7 +31,7 @@ def test_standardised_features_match_hand_computed_values() -> None:
     candidates = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
     scores = standardise_by_topic(candidates, pool)["dirichlet"]
-    assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # 0 without a deviation or without a pool
+    assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # 0 without a deviation or without the topic
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.randoms())

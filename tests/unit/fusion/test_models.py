@@ -1,4 +1,4 @@
-"""Models of all kinds of fusion: read as saved, identified by fingerprints, and refused if invalid."""
+"""Tests of fusion models of all kinds: saving and reading, formulas, fingerprints, and refusal of invalid parameters."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, inva
 ]
 
 
-def change(model: Any, path: Keys, value: object) -> Any:
-    """Return the config of a model with another value."""
+def replace_value(model: Any, path: Keys, value: object) -> Any:
+    """Return the JSON config of `model` with `value` at `path`."""
     inner = config = json.loads(msgspec.json.encode(model))
     for key in path[:-1]:
         inner = inner[key]
@@ -72,12 +72,12 @@ def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("model", "path", "value"), VARIANTS)
 def test_fingerprints_identify_parameters_but_not_versions(model: Any, path: Keys, value: object) -> None:
-    assert msgspec.convert(change(model, path, value), type(model)).fingerprint != model.fingerprint
-    assert msgspec.convert(change(model, ("version",), "2"), type(model)).fingerprint == model.fingerprint
+    assert msgspec.convert(replace_value(model, path, value), type(model)).fingerprint != model.fingerprint
+    assert msgspec.convert(replace_value(model, ("version",), "2"), type(model)).fingerprint == model.fingerprint
 
 
 @pytest.mark.parametrize(("model", "path", "value", "message"), INVALID)
 def test_invalid_models_are_refused(model: Any, path: Keys, value: object, message: str, tmp_path: Path) -> None:
-    directory = write(tmp_path / "model", change(model, path, value))
+    directory = write(tmp_path / "model", replace_value(model, path, value))
     with pytest.raises(CheckpointError, match=message):
         read_config(directory, type(model))

@@ -1,4 +1,4 @@
-"""Checkpoints of rankers and enrichers: loaded as saved, identified by fingerprints, and pickled by path."""
+"""Tests of checkpoints of rankers and enrichers: loading, fingerprints, probes, and pickling by path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HALF_PRECISION = {  # prefixes of the weights that are stored in float16
 
 @pytest.fixture
 def directory(name: str, tmp_path: Path) -> Path:
-    """Write the checkpoint of a kind."""
+    """Write a small random checkpoint of the network `name` and return its directory."""
     write: Callable[..., None] = {"deepct": write_deepct, "targer": write_targer}.get(name, write_tiny_ranker)
     write(tmp_path, name, seed=0)
     return tmp_path / name
@@ -64,7 +64,7 @@ def test_changed_files_change_the_fingerprint(name: str, file: str, change: Call
     (directory / file).write_bytes(change(content))
     assert (directory / file).read_bytes() != content
     update_hash(directory, file)
-    assert LOADERS[name](directory).fingerprint != before  # the probe does not show the change
+    assert LOADERS[name](directory).fingerprint != before  # although the probe passes
 
 
 @pytest.mark.parametrize(

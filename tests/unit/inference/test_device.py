@@ -1,4 +1,4 @@
-"""Threads, encoder precision, and batches that exceed GPU memory."""
+"""Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder precision."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_half_precision_is_close_for_all_lengths() -> None:
     for longest in (5, 64, 65):
         ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
         encoder.set_precision(None)
-        expected, inside = encoder(ids, mask)
+        expected, output_mask = encoder(ids, mask)
         encoder.set_precision(torch.bfloat16)
-        actual, inside_half = encoder(ids, mask)
-        alone, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
+        actual, half_precision_mask = encoder(ids, mask)
+        single, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
         assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)
-        torch.testing.assert_close(inside_half, inside)
-        assert 0 < (actual - expected)[inside].abs().max() < 0.1  # of values up to 3
-        torch.testing.assert_close(actual[0], alone[0], rtol=0, atol=0.05)
+        torch.testing.assert_close(half_precision_mask, output_mask)
+        assert 0 < (actual - expected)[output_mask].abs().max() < 0.1  # of values up to 3
+        torch.testing.assert_close(actual[0], single[0], rtol=0, atol=0.05)

@@ -1,4 +1,4 @@
-"""Enrichment of a collection: computed in shards, preceded by an estimate of its time, and indexed by terms."""
+"""Tests of enriching a collection: passages, shards, the estimate of time and size, and the term index."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class LengthWeighting(Enricher[list[str]]):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.computed: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     def annotate(self, passages: Sequence[list[str]]) -> list[list[TokenAnnotation]]:
-        self.computed.append([" ".join(words) for words in passages])
+        self.batches.append([" ".join(words) for words in passages])
         return [[TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words] for words in passages]
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
@@ -55,7 +55,7 @@ def checkpoint() -> EnricherCheckpoint:
 
 
 def enrich(checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOCNOS)) -> enrichment.FrequencyLoader:
-    """Enrich the first documents of the collection."""
+    """Enrich the first `count` documents of the collection and return the loader of their term frequencies."""
     store, text_of = ArtifactStore(directory, {}), dict(zip(DOCNOS, TEXTS, strict=True))
     return enrich_collection(DOCNOS[:count], lambda docnos: [text_of[d] for d in docnos], checkpoint, CPU, store, LOCAL_ENGINE)
 
@@ -66,11 +66,11 @@ def test_passages_are_assigned_to_their_texts(checkpoint: EnricherCheckpoint) ->
     assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
         [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
     ]  # fmt: skip
-    assert checkpoint.network.computed == [["seven eight nine ten eleven", "two three four", "five six", "one"]]
+    assert checkpoint.network.batches == [["seven eight nine ten eleven", "two three four", "five six", "one"]]
     assert enrich_texts(["a bb ccc dddd. ccc"], checkpoint, CPU) == [{"ccc": 6, "dddd": 4}]
-    checkpoint.network.computed.clear()
+    checkpoint.network.batches.clear()
     assert enrich_separately(checkpoint, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
-    assert checkpoint.network.computed == [["one"], ["seven"]]
+    assert checkpoint.network.batches == [["one"], ["seven"]]
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])
@@ -81,7 +81,7 @@ def test_frequencies_are_read_across_shards(start: int, end: int, checkpoint: En
 
 
 @pytest.mark.parametrize(
-    ("count", "workers", "minutes"),  # 20 minutes for a sample of 16 documents, or of one in 20
+    ("count", "workers", "minutes"),  # the sample of 16 documents takes 20 minutes
     [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)],
 )
 def test_time_and_size_are_estimated_first(

@@ -1,4 +1,4 @@
-"""Scores of candidates: in their order, in batches and shards, and each equal to that of its pair alone."""
+"""Tests of the scores of candidates: order, batches, shards, NaN, and tokens that tokenisers share."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def score(checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFram
 
 
 @torch.no_grad()
-def score_alone(checkpoint: RankerCheckpoint) -> list[float]:
-    """Score each candidate by itself."""
+def score_individually(checkpoint: RankerCheckpoint) -> list[float]:
+    """Return the scores of CANDIDATES, each computed in a batch of one pair."""
     queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
     encode = checkpoint.tokeniser
     pairs = [(encode.encode_query(queries[q]), encode.encode_premise(premises[d])) for q, d in CANDIDATES.to_numpy()]
@@ -56,7 +56,7 @@ def score_alone(checkpoint: RankerCheckpoint) -> list[float]:
 
 
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
-    expected = score_alone(knrm)
+    expected = score_individually(knrm)
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
     assert len(set(expected)) > 3
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
@@ -78,8 +78,8 @@ def test_documents_are_loaded_once_for_equal_tokens() -> None:
 
     tokens = TokenCache(TOPICS, load, Stopwatch())
     golf, cruel = (WordTokeniser(Vocabulary([word]), MaxLengths()) for word in ("golf", "cruel"))
-    cut = WordTokeniser(Vocabulary(["zoos"]), MaxLengths(premise=1))
-    calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (cut, ["a"])]
+    truncating = WordTokeniser(Vocabulary(["zoos"]), MaxLengths(premise=1))
+    calls = [(golf, ["b"]), (cruel, ["a", "b", "a"]), (truncating, ["a"])]
     ids = [tokens.get_premise_ids(*call) for call in calls]
     expected = [{"b": [2, 1, 1]}, {"a": [1, 1, 2], "b": [1, 1, 1]}, {"a": [2]}]
     assert [{docno: values.tolist() for docno, values in by_docno.items()} for by_docno in ids] == expected

@@ -1,4 +1,4 @@
-"""Forbidden transitions of the CRF."""
+"""Test of the forbidden transitions of the CRF."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAGS = 4
 
 
 def test_forbidden_transitions_never_occur() -> None:
-    """Tags O, B, I and one that never occurs: I follows only B or I, whatever the emissions."""
+    """Decode random emissions with the tags O, B, I and one that occurs in no sequence; I may follow only B or I."""
     torch.manual_seed(1)
     crf = CRF(TAGS)
     sequences = [[1, 2, 3, 3, 1, 1], [2, 2, 3, 2, 1, 2], [1, 2, 1, 0, 0, 0], [2, 1, 0, 0, 0, 0]]

@@ -1,4 +1,4 @@
-"""DeepCT: weights are independent of the batch."""
+"""Test that DeepCT's word weights are independent of the batch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def test_weights_do_not_depend_on_the_batch() -> None:
     network = DeepCT(DeepCT.Config(bert=BERT, cls=2, sep=3, words=12, pieces=60)).eval()
     reader = PassageReader(build_tiny_tokenizer(), 12, 60)
     passages = [passage for text in TEXTS for passage in reader.split(text)]
-    together = network.annotate(passages)
-    assert [len(words) for words in together] == [4, 1, 12, 12, 11, 2]
-    for passage, words in zip(passages, together, strict=True):
-        [alone] = network.annotate([passage])
-        assert [word.surface for word in alone] == [word.surface for word in words] == passage.words
-        np.testing.assert_allclose([word.weight for word in alone], [word.weight for word in words], rtol=0, atol=1e-5)
+    batched = network.annotate(passages)
+    assert [len(words) for words in batched] == [4, 1, 12, 12, 11, 2]
+    for passage, words in zip(passages, batched, strict=True):
+        [single] = network.annotate([passage])
+        assert [word.surface for word in single] == [word.surface for word in words] == passage.words
+        np.testing.assert_allclose([word.weight for word in single], [word.weight for word in words], rtol=0, atol=1e-5)

@@ -1,4 +1,4 @@
-"""DRMM: rounding must not move a similarity across a bin edge, where the histogram jumps."""
+"""Test that rounding moves no similarity of DRMM across the edge of a bin, which would change the histogram."""
 
 from __future__ import annotations
 

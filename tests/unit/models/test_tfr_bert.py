@@ -1,4 +1,4 @@
-"""TFR-BERT's scores equal those of transformers' BERT with pooler and linear layer; the topic is read only if configured."""
+"""Test that TFR-BERT's scores, with and without the topic, equal those of transformers' BERT with pooler and linear layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERIES, DOCUMENTS = [[], *texts(1, 7, 10)], [*texts(2, 6, 17), [], [5]]  # each
 
 
 def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor:
-    """Score pairs one by one with transformers' network."""
+    """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of `ranker`."""
     bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
     pooler = {f"pooler.dense.{name}": value for name, value in ranker.pooler.state_dict().items()}
     bert.load_state_dict({**ranker.encoder.bert.state_dict(), **pooler})

@@ -1,4 +1,4 @@
-"""Vanilla BERT computes its last layer only for [CLS]; its scores equal those of a full layer."""
+"""Test that Vanilla BERT's last layer, computed only for [CLS], gives the scores and gradients of the full layer."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
             [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "no topic in common with the input")],
         ),
     ],
-    ids=["errors first", "order of topics", "suffix of topics"],
+    ids=["errors first", "topics in another order", "topic numbers with a suffix"],
 )  # fmt: skip
 def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
@@ -106,14 +106,14 @@ def test_each_check_is_reported_in_order(
     assert out.count("rejected by TIRA: too few lines: ") == 2
 
 
-BROKEN = [make_argument("a1"), make_argument("a1", "Other"), make_argument("a b"), {"id": "a3", "premises": []},
+INVALID = [make_argument("a1"), make_argument("a1", "Other"), make_argument("a b"), {"id": "a3", "premises": []},
           {**make_argument("a4"), "premises": 3}]  # fmt: skip
-HUB = {"conclusion": "Zoos", "id": "a", "argument": PREMISE}
+VALID = {"conclusion": "Zoos", "id": "a", "argument": PREMISE}
 TITLES = [("", "no number"), ("2", ""), ("3", "x"), ("3", "y")]
 ONE_TOPIC = [("1", "zoos")]
 
 
-def lines_of(*arguments: Any) -> str:
+def to_json_lines(*arguments: Any) -> str:
     return "\n".join(map(json.dumps, arguments))
 
 
@@ -122,13 +122,13 @@ def lines_of(*arguments: Any) -> str:
     [
         (
             TITLES,
-            {"args-me.json": json.dumps({"arguments": BROKEN}), "idebate.json": json.dumps({"arguments": BROKEN[:3]})},
+            {"args-me.json": json.dumps({"arguments": INVALID}), "idebate.json": json.dumps({"arguments": INVALID[:3]})},
             ["topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 3: invalid id 'a b'",
              "argument 4 (id a3): ", "argument 5 (id a4): ", "idebate.json, argument 3: inv", "argument a1 occurs 4 times"],
         ),
         (
             ONE_TOPIC, {"args-me.json": '{"arguments": []}',
-                        "args-me.jsonl": lines_of({"id": "x"}, HUB, {}, {**HUB, "conclusion": math.nan})},
+                        "args-me.jsonl": to_json_lines({"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan})},
             ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
         ),
     ],

@@ -18,8 +18,8 @@ def resume(output: RunDirectory, fingerprint: dict[str, str] | None = None, over
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Iterator[RunDirectory]:
-    """Write the runs x and y, and open their directory again."""
+def run_directory(tmp_path: Path) -> Iterator[RunDirectory]:
+    """Write the runs x and y to a directory that has other files, and reopen it."""
     (tmp_path / ".tracker").write_text("TIRA's\n")
     (tmp_path / ".run.txt.123.part").write_text("half")
     with RunDirectory(tmp_path / "new" / "..") as output:
@@ -30,25 +30,25 @@ def finished(tmp_path: Path) -> Iterator[RunDirectory]:
         yield output
 
 
-def test_only_complete_runs_are_up_to_date(finished: RunDirectory) -> None:
-    resume(finished)
-    assert [finished.is_up_to_date(f"a-{name}.txt", "k") for name in "xyz"] == [True, True, False]
-    assert finished.read_run("a-x.txt") == "x\n"
-    assert not list(finished.path.glob(".*.part"))
+def test_only_complete_runs_are_up_to_date(run_directory: RunDirectory) -> None:
+    resume(run_directory)
+    assert [run_directory.is_up_to_date(f"a-{name}.txt", "k") for name in "xyz"] == [True, True, False]
+    assert run_directory.read_run("a-x.txt") == "x\n"
+    assert not list(run_directory.path.glob(".*.part"))
 
 
-def test_changed_checkpoint_fails(finished: RunDirectory) -> None:
-    resume(finished)
+def test_changed_checkpoint_fails(run_directory: RunDirectory) -> None:
+    resume(run_directory)
     with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
-        finished.is_up_to_date("a-x.txt", "other")
-    resume(finished, overwrite=True)
-    assert not finished.is_up_to_date("a-x.txt", "other")
+        run_directory.is_up_to_date("a-x.txt", "other")
+    resume(run_directory, overwrite=True)
+    assert not run_directory.is_up_to_date("a-x.txt", "other")
 
 
-def test_overwrite_removes_old_runs_with_the_first_new_run(finished: RunDirectory) -> None:
-    resume(finished, {**FINGERPRINT, "input": "other"}, overwrite=True)
-    assert (finished.path / "a-y.txt").exists()
-    finished.write_run("a-x.txt", "new\n", "k")
-    names = sorted(path.name for path in finished.path.iterdir() if path.is_file())
+def test_overwrite_removes_old_runs_with_the_first_new_run(run_directory: RunDirectory) -> None:
+    resume(run_directory, {**FINGERPRINT, "input": "other"}, overwrite=True)
+    assert (run_directory.path / "a-y.txt").exists()
+    run_directory.write_run("a-x.txt", "new\n", "k")
+    names = sorted(path.name for path in run_directory.path.iterdir() if path.is_file())
     assert names == [".tracker", "a-x.txt", FINGERPRINT_FILE]
-    assert json.loads((finished.path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"
+    assert json.loads((run_directory.path / FINGERPRINT_FILE).read_text())["inputs"]["input"] == "other"

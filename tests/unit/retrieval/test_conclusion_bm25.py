@@ -59,7 +59,7 @@ def test_term_contributions_sum_to_the_score() -> None:
             shares = index.compute_term_contributions(query, conclusion)
             assert sum(value for _, value in shares) == index.score_all(query)[row]
             assert [word for word, _ in shares] == normalise(query).split()
-    # Not in the index: "zoos" with its statistics there, in a text of one term.
+    # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
     expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3
     assert index.compute_term_contributions("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]

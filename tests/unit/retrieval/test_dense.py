@@ -1,4 +1,4 @@
-"""The dense index compared with brute force, and its vectors with those of sentence-transformers."""
+"""Tests of the dense index against brute-force search, and of its vectors against sentence-transformers."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: DenseInd
         order = np.lexsort((NAMES, -products))[:depth]
         assert docnos == [NAMES[row] for row in order]
         np.testing.assert_array_equal(scores, products[order])
-        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # whatever other texts are scored
+        np.testing.assert_array_equal(index.score(query, docnos[::-1]), scores[::-1])  # independent of the other documents
 
 
 @torch.no_grad()
-def test_vectors_of_texts_have_half_precision_but_not_queries(
+def test_only_document_vectors_have_half_precision(
     checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str]
 ) -> None:
     [query], encode = encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise

@@ -1,4 +1,4 @@
-"""SNRM's index compared with the dense dot product."""
+"""Tests of the latent index of SNRM against dot products of dense vectors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def index(checkpoint: RankerCheckpoint, premises: list[str], small_shards: None,
 
 @pytest.fixture(scope="module")
 def vectors(checkpoint: RankerCheckpoint, premises: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the vectors of all topics and of all documents."""
+    """Return the vectors of all topics and of all documents, each as an array (texts, latent terms)."""
     encode, tokeniser = checkpoint.network.encode, checkpoint.tokeniser
     with torch.no_grad():
         queries = [encode(*pad([tokeniser.encode_query(query)])) for query in TOPICS["query"]]

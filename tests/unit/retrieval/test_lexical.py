@@ -1,4 +1,4 @@
-"""BM25, Dirichlet and RM3: values computed by hand for six documents."""
+"""Tests of BM25, Dirichlet and RM3 against values computed by hand for six documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_bu
 from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import build_text_lookup
 
-SIX = [
+TEXTS = [
     "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
 ]  # fmt: skip
 QUERY = build_query(["teacher", "tenur"])
@@ -25,7 +25,7 @@ MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query")]
 
 @pytest.fixture
 def build_index(tmp_path: Path) -> BuildIndex:
-    """Return a function that indexes premises."""
+    """Return a function that builds a term index of premises."""
 
     def build(texts: list[str]) -> TermIndex:
         documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
@@ -39,20 +39,20 @@ def build_index(tmp_path: Path) -> BuildIndex:
 
 @pytest.fixture
 def six_documents(build_index: BuildIndex) -> TermIndex:
-    return build_index(SIX)
+    return build_index(TEXTS)
 
 
-def scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
+def get_scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
     hits = search(index, query, model, depth)
     return dict(zip((hits.documents + 1).tolist(), hits.scores.tolist(), strict=True))
 
 
 def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     assert (len(six_documents.lengths), six_documents.token_count) == (6, 19)
-    assert scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
-    assert scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
+    assert get_scores(six_documents, QUERY, BM25()) == pytest.approx({1: 3.482777, 2: 0.866657}, abs=1e-6)
+    assert get_scores(six_documents, QUERY, Dirichlet(10)) == pytest.approx({1: 1.742504, 2: 0.584963}, abs=1e-6)
     constant = 2 * math.log(2 / 19)  # Σ ln p(t|C): the textbook's Σ ln((tf + µp) / (dl + µ)) is the score · ln 2 + this
-    textbook = [value * math.log(2) + constant for value in scores(six_documents, QUERY, Dirichlet(10, "query")).values()]
+    textbook = [value * math.log(2) + constant for value in get_scores(six_documents, QUERY, Dirichlet(10, "query")).values()]
     assert textbook == pytest.approx([-3.294772, -4.359483], abs=1e-6)
 
 
@@ -78,7 +78,7 @@ def test_expansion_matches_hand_computed_values(
     assert max(expanded.values()) == 1
     assert {term: value / sum(expanded.values()) for term, value in expanded.items()} == pytest.approx(weights, abs=1e-6)
     if expected:
-        assert scores(six_documents, expanded, Dirichlet(10)) == pytest.approx(expected, abs=1e-6)
+        assert get_scores(six_documents, expanded, Dirichlet(10)) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -89,26 +89,26 @@ def test_expansion_matches_hand_computed_values(
         RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
         RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
     ],
-    ids=["no weight", "no terms", "each term in a sixth of the documents"],
+    ids=["weight 1 of the query", "no expansion terms", "terms in at most a sixth of the documents"],
 )
 def test_expansion_without_terms_keeps_the_query(six_documents: TermIndex, model: Model, expansion: RM3) -> None:
     expanded = expand_query(six_documents, QUERY, model, expansion)
-    assert scores(six_documents, expanded, model) == scores(six_documents, QUERY, model)
+    assert get_scores(six_documents, expanded, model) == get_scores(six_documents, QUERY, model)
 
 
 def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
     assert build_query(["gun", "law", "gun"]) == {"gun": 1.0, "law": 0.5}
     assert build_query([]) == {}
-    assert scores(six_documents, {"unheard": 1.0}, BM25()) == {}
+    assert get_scores(six_documents, {"unheard": 1.0}, BM25()) == {}
     assert expand_query(six_documents, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
-    both = scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
-    assert both == scores(six_documents, {"gun": 1.0}, Dirichlet(10))
-    lower = scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
+    both = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
+    assert both == get_scores(six_documents, {"gun": 1.0}, Dirichlet(10))
+    lower = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
     assert all(lower[document] < both[document] for document in both)
 
 
 def test_term_in_most_documents_has_negative_weight(build_index: BuildIndex) -> None:
-    assert all(value < 0 for value in scores(build_index(["x b", "x c", "x d", "e f"]), {"x": 1.0}, BM25()).values())
+    assert all(value < 0 for value in get_scores(build_index(["x b", "x c", "x d", "e f"]), {"x": 1.0}, BM25()).values())
 
 
 @pytest.mark.parametrize("depth", [4, 100])

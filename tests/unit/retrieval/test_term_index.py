@@ -1,4 +1,4 @@
-"""The term index compared with plain counts."""
+"""Tests of the term index against term counts of each document."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import build_text_lookup
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
-WORDS = IndexSettings(stemmer="none")
+UNSTEMMED = IndexSettings(stemmer="none")
 DOCUMENTS = pd.DataFrame(
     {
         "docno": [f"d{row:03}" for row in range(400)],
@@ -26,7 +26,7 @@ DOCUMENTS = pd.DataFrame(
 )
 
 
-def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = WORDS) -> TermIndex:
+def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED) -> TermIndex:
     lookup, store = build_text_lookup(documents), ArtifactStore(directory, {}, overwrite=True)
     return load_or_build_term_index(documents["docno"].tolist(), lookup, settings, store)
 
@@ -56,7 +56,7 @@ def test_statistics_of_terms(tmp_path: Path) -> None:
     assert [values.tolist() for values in index.get_postings("unheard")] == [[], []]
 
 
-def test_fields_that_are_one_text_are_counted_once(tmp_path: Path) -> None:
+def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
     index = build(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     same = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format

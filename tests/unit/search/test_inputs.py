@@ -1,4 +1,4 @@
-"""Tests of corpora and queries from Python, and of the index of a corpus."""
+"""Tests of corpora and queries passed as Python objects, and of the index of a corpus."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_whitespace_and_control_characters_are_replaced(text: str, expected: str
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
 def test_clean_queries_equal_titles_of_topics(text: str) -> None:
-    title = " ".join(text.split())  # as topics are read
+    title = " ".join(text.split())  # as in titles of topics
     if title:
         assert clean_query(text) == title
 

@@ -25,7 +25,7 @@ DIRICHLET = [get_system("dirichlet")]
 
 @pytest.fixture
 def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Searcher]:
-    """Open the sample, with temporary files in an empty directory."""
+    """Open a searcher of the sample, and check that it deletes its temporary files at the end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as instance:
         yield instance

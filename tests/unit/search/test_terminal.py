@@ -20,7 +20,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def make_results(premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None) -> SystemResults:
-    """Create a hit whose snippet is the whole premise and in which every second word is a match."""
+    """Create the results of a system: a hit whose snippet is the whole premise, with every second word as a match."""
     matches = [Span(*match.span()) for match in compile_term_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
     hit = Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explanation)

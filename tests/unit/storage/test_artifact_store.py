@@ -19,7 +19,7 @@ JOURNAL = f"{MANIFEST}.journal"
 
 
 def load_array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
-    """Load or build an array, and return its values and whether it was built."""
+    """Load the array [value, 0] or build it; return its values and whether it was built."""
     builds: list[bool] = []
 
     def build() -> np.ndarray:
@@ -87,39 +87,39 @@ def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
 
 # ---- the journal of a long manifest
 
-COUNT = JOURNAL_THRESHOLD + 3  # files, the last three of which are in the journal
+FILE_COUNT = JOURNAL_THRESHOLD + 3  # files, the last three of which are in the journal
 
 
 @pytest.fixture
 def long_store(tmp_path: Path) -> Path:
-    """Write a store with a journal."""
+    """Write an artifact store with a journal and return its directory."""
     store = ArtifactStore(tmp_path, {"key": 1})
-    for index in range(COUNT):
+    for index in range(FILE_COUNT):
         store.write(str(index), str(index))
     return tmp_path
 
 
-def valid_files(directory: Path) -> set[int]:
-    """Return the numbers of the files in the manifest and its journal."""
+def list_file_numbers(directory: Path) -> set[int]:
+    """Return the names, which are numbers, of the files in the manifest and its journal."""
     return {int(name) for name in read_manifest(directory / MANIFEST).files}
 
 
 def test_long_manifest_is_rewritten_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write_atomic, sizes = ArtifactStore(tmp_path, {"key": 1}), artifact_store.write_atomic, list[int]()
     monkeypatch.setattr(artifact_store, "write_atomic", lambda *file: (sizes.append(index + 1), write_atomic(*file)))
-    for index in range(210):  # read by the lambda
+    for index in range(210):  # the lambda reads `index`
         store.write(str(index), str(index))
     assert sizes == [*range(1, JOURNAL_THRESHOLD + 1), 202]  # after n files, about 2n entries have been written
-    assert valid_files(tmp_path) == set(range(210))
+    assert list_file_numbers(tmp_path) == set(range(210))
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 210 - 202
 
 
 @pytest.mark.parametrize(
     ("damage", "lost"),
     [
-        (lambda lines: [*lines[:-1], lines[-1][:-5]], COUNT - 1),
-        (lambda lines: [b"[]", *lines[1:], b""], COUNT - 3),
-        (lambda lines: [b"\xff", *lines[1:], b""], COUNT - 3),
+        (lambda lines: [*lines[:-1], lines[-1][:-5]], FILE_COUNT - 1),
+        (lambda lines: [b"[]", *lines[1:], b""], FILE_COUNT - 3),
+        (lambda lines: [b"\xff", *lines[1:], b""], FILE_COUNT - 3),
     ],
     ids=["incomplete", "another type", "not UTF-8"],
 )
@@ -127,9 +127,9 @@ def test_damaged_journal_entry_loses_only_its_file(
     long_store: Path, damage: Callable[[list[bytes]], list[bytes]], lost: int
 ) -> None:
     (long_store / JOURNAL).write_bytes(b"\n".join(damage((long_store / JOURNAL).read_bytes().split())))
-    assert valid_files(long_store) == {*range(COUNT)} - {lost}
+    assert list_file_numbers(long_store) == {*range(FILE_COUNT)} - {lost}
     ArtifactStore(long_store, {"key": 1}).write(str(lost), "y")
-    assert valid_files(long_store) == {*range(COUNT)}
+    assert list_file_numbers(long_store) == {*range(FILE_COUNT)}
     assert not (long_store / JOURNAL).exists()  # merged by the write
 
 

@@ -39,7 +39,7 @@ def test_damage_raises_with_the_cause(directory: Path, names: str, change: Calla
         verify_files(directory, names)
 
 
-def verified_content(directory: Path) -> bytes:
+def read_verified_content(directory: Path) -> bytes:
     verify_files(directory, ("a",))
     return (directory / "a").read_bytes()
 
@@ -53,7 +53,7 @@ def test_directory_always_exists_during_rewrite(directory: Path) -> None:
     done.set()
     watcher.join()
     assert all(states)
-    assert verified_content(directory) == b"39"
+    assert read_verified_content(directory) == b"39"
     assert [*directory.parent.iterdir()] == [directory]
 
 
@@ -61,7 +61,7 @@ def test_directory_always_exists_during_rewrite(directory: Path) -> None:
 def test_kill_during_rewrite_keeps_the_old_directory(
     directory: Path, rename_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop before or between the renames of a file system that cannot exchange directories."""
+    """Interrupt before or between the two renames that replace a directory if the file system cannot exchange two."""
     replace, renames = Path.replace, itertools.count()
 
     def replace_or_stop(path: Path, target: Path) -> Path:
@@ -73,10 +73,10 @@ def test_kill_during_rewrite_keeps_the_old_directory(
     monkeypatch.setattr(Path, "replace", replace_or_stop)
     with pytest.raises(KeyboardInterrupt):
         write_with_provenance(directory, {"a": b"new"}, {})
-    directory.with_name(".mine.new").mkdir()  # a killed process leaves it
-    assert verified_content(directory) == b"1"
+    directory.with_name(".mine.new").mkdir()  # as a killed process leaves it
+    assert read_verified_content(directory) == b"1"
     write_with_provenance(directory, {"a": b"newer"}, {})
-    assert verified_content(directory) == b"newer"
+    assert read_verified_content(directory) == b"newer"
     assert [*directory.parent.iterdir()] == [directory]
 
 
@@ -86,4 +86,4 @@ def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch:
         write_with_provenance(directory, {"a": b"new"}, {})
     with pytest.raises(OutputError, match="free disk space"):
         atomic_files.write_atomic(directory / "a", b"new")
-    assert verified_content(directory) == b"1"
+    assert read_verified_content(directory) == b"1"

@@ -1,4 +1,4 @@
-"""Tests of code fingerprints: what counts within a module, which modules count, and what this project's results depend on."""
+"""Tests of code fingerprints: edits that change the hash of a module, modules that count, and dependencies of results."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
-    """Return whether an edit of a file changes the fingerprint of `modules` or, without modules, of the program."""
+    """Return whether replacing `old` with `new` changes the fingerprint of `modules` or, if there are none, of the program."""
 
-    def current() -> str:
+    def compute_fingerprint() -> str:
         clear_caches()
         return code_fingerprint(*modules, shallow=shallow) if modules else program_fingerprint()
 
-    before, content = current(), file.read_text()
+    before, content = compute_fingerprint(), file.read_text()
     assert old in content
     file.write_text(content.replace(old, new, 1))
-    after = current()
+    after = compute_fingerprint()
     file.write_text(content)
-    assert current() == before
+    assert compute_fingerprint() == before
     return after != before
 
 
@@ -99,15 +99,15 @@ def test_registered_modules_count_only_in_program(toy: Path) -> None:
     assert program_fingerprint() != before
 
 
-def test_library_versions_change_the_key(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def installed(numpy: str, *modules: str) -> str:
+def test_library_versions_change_the_fingerprint(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hash_with(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
         clear_caches()
         assert library_versions(dependency_files("submission.rank")) == {"numpy": numpy}
         return code_fingerprint(*modules)
 
-    assert installed("9.9", "submission.rank") == installed("9.9+cpu", "submission.rank") != installed("9.8", "submission.rank")
-    assert installed("9.9", "submission.within") == installed("9.8", "submission.within")
+    assert hash_with("9.9", "submission.rank") == hash_with("9.9+cpu", "submission.rank") != hash_with("9.8", "submission.rank")
+    assert hash_with("9.9", "submission.within") == hash_with("9.8", "submission.within")
 
 
 def test_unknown_module_raises(toy: Path) -> None:
@@ -140,7 +140,7 @@ def read(line, issues):
     return ParseError("bad", 3)
 """
 
-MESSAGES = [
+MESSAGE_EDITS = [
     ('"Read."', "# a comment"), ("    if not line", "\n\n    if not (  # empty\n        line)"),
     ('f"{line}: empty"', 'f"{line!r}: nothing in it" + short(line)'), ('"blank"', '"only spaces"'),
     ('log.info("%d characters", len(line))', 'log.warning("%s", line)'),
@@ -151,7 +151,7 @@ MESSAGES = [
     ("import InputError", "import InputError, short"), ("import one", "import one, two"),
     ("log = logging.getLogger(__name__)\n", ""),
 ]  # fmt: skip
-COMPUTATIONS = [
+RESULT_EDITS = [
     ("raise InputError", "raise ValueError"), ("assert line.strip()", "assert line"),
     ('log.info("%d characters", len(line))', "log.info(line := line[1:])"),
     ("issues.append", "words.append"), ("issues.append", "issues.remove"),
@@ -162,12 +162,12 @@ COMPUTATIONS = [
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "counts"), [*((*edit, False) for edit in MESSAGES), *((*edit, True) for edit in COMPUTATIONS)]
+    ("old", "new", "changes_hash"), [*((*edit, False) for edit in MESSAGE_EDITS), *((*edit, True) for edit in RESULT_EDITS)]
 )
-def test_messages_keep_the_key_and_computations_change_it(old: str, new: str, counts: bool) -> None:
+def test_messages_keep_the_hash_and_computations_change_it(old: str, new: str, changes_hash: bool) -> None:
     assert old in SOURCE
     edited, original = (parse_source(text.encode()).syntax_hash for text in (SOURCE.replace(old, new), SOURCE))
-    assert (edited != original) == counts
+    assert (edited != original) == changes_hash
 
 
 def test_type_checking_imports_do_not_count() -> None:
@@ -197,7 +197,7 @@ def test_prepared_data_are_independent_of_systems() -> None:
         assert not any(file.is_relative_to(ROOT / "submission/systems") for file in files), name
 
 
-def test_key_is_equal_in_all_processes() -> None:
+def test_fingerprint_is_equal_in_all_processes() -> None:
     code = "from submission.storage.code_fingerprint import program_fingerprint\nprint(program_fingerprint())"
     environment = os.environ | {"PYTHONHASHSEED": "1"}
     clear_caches()

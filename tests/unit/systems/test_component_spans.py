@@ -1,4 +1,4 @@
-"""Splitting of a text into argument components."""
+"""Tests of splitting a text into argument components."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_adjacent_tokens_of_a_component_form_one_span() -> None:
 
 def test_texts_with_adjacent_or_no_components() -> None:
     assert split_by_component(TEXT, WORDS, lambda word: "") == [TextSpan(TEXT, "")]
-    touching = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]
-    assert split_by_component("ab", touching, lambda word: word.surface) == [TextSpan("a", "a"), TextSpan("b", "b")]
+    adjacent = [TokenAnnotation("a", 0, 1, 0.0), TokenAnnotation("b", 1, 2, 0.0)]
+    assert split_by_component("ab", adjacent, lambda word: word.surface) == [TextSpan("a", "a"), TextSpan("b", "b")]
     assert split_by_component("", [], lambda word: "claim") == []

@@ -16,22 +16,22 @@ from submission.text.surface_tokens import (
 from submission.text.vocabulary import Vocabulary
 
 
-def surface_tokens(text: str) -> list[str]:
+def split_surface_tokens(text: str) -> list[str]:
     return [text[start:end] for start, end in find_token_spans(text)]
 
 
-def test_tokens_are_runs_or_punctuation_marks() -> None:
-    assert surface_tokens("Don't ban CO2, women’s 21st-century “cafés”…") == [
+def test_tokens_are_words_or_punctuation_marks() -> None:
+    assert split_surface_tokens("Don't ban CO2, women’s 21st-century “cafés”…") == [
         "Don", "'", "t", "ban", "CO2", ",", "women", "’", "s", "21st", "-", "century", "“", "cafés", "”", "…",
     ]  # fmt: skip
-    assert surface_tokens("a_b  \n\t$1.50 東京 😀") == ["a", "_", "b", "$", "1", ".", "50", "東京", "😀"]
+    assert split_surface_tokens("a_b  \n\t$1.50 東京 😀") == ["a", "_", "b", "$", "1", ".", "50", "東京", "😀"]
 
 
 @given(st.text())
 def test_tokens_cover_text_except_whitespace(text: str) -> None:
-    assert "".join(surface_tokens(text)) == "".join(text.split())
-    assert all(word.split() == [word] for word in surface_tokens(text))
-    Vocabulary(sorted(set(map(normalise_token, surface_tokens(text)))))  # fails if a token contains whitespace
+    assert "".join(split_surface_tokens(text)) == "".join(text.split())
+    assert all(word.split() == [word] for word in split_surface_tokens(text))
+    Vocabulary(sorted(set(map(normalise_token, split_surface_tokens(text)))))  # fails if a token contains whitespace
 
 
 def test_token_ids_ignore_case_and_digits() -> None:
@@ -50,7 +50,7 @@ def test_characters_are_centred() -> None:
     assert sorted(encode_characters(character)[9] for character in ALPHABET) == list(range(2, CHARACTER_ID_COUNT))
 
 
-def split_texts(text: str, max_tokens: int) -> list[str]:
+def split_into_passages(text: str, max_tokens: int) -> list[str]:
     passages = SurfaceReader(Vocabulary([]), max_tokens).split(text)
     for passage in passages:
         assert len(passage) == len(passage.spans) == len(passage.token_ids) <= max_tokens
@@ -60,13 +60,13 @@ def split_texts(text: str, max_tokens: int) -> list[str]:
 
 def test_passages_end_at_sentences() -> None:
     text = " Zoos are cruel. Are they?  They aren't good for the U.S. animal! "
-    assert split_texts(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the", "U.S. animal!"]
-    assert split_texts(text, 12) == ["Zoos are cruel. Are they?", "They aren't good for the U.S.", "animal!"]
-    assert split_texts(text, 20) == [text.strip()]
-    assert split_texts("a'b'c'd e", 4) == ["a'b'", "c'd e"]
-    assert split_texts(" \n", 5) == []
+    assert split_into_passages(text, 9) == ["Zoos are cruel. Are they?", "They aren't good for the", "U.S. animal!"]
+    assert split_into_passages(text, 12) == ["Zoos are cruel. Are they?", "They aren't good for the U.S.", "animal!"]
+    assert split_into_passages(text, 20) == [text.strip()]
+    assert split_into_passages("a'b'c'd e", 4) == ["a'b'", "c'd e"]
+    assert split_into_passages(" \n", 5) == []
 
 
 @given(st.text("ab .?!", max_size=40), st.integers(1, 9))
 def test_passages_keep_all_tokens_in_order(text: str, max_tokens: int) -> None:
-    assert "".join("".join(passage.split()) for passage in split_texts(text, max_tokens)) == "".join(text.split())
+    assert "".join("".join(passage.split()) for passage in split_into_passages(text, max_tokens)) == "".join(text.split())

@@ -19,7 +19,7 @@ TOPIC_WORDS = [f"p{chr(97 + i)}" for i in range(12)]
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Write a four-layer BERT over letters in Hugging Face format."""
+    """Write a four-layer BERT with random weights and a vocabulary of letters in Hugging Face format; yield its folder."""
     folder = write_encoder(tmp_path_factory.mktemp("encoders") / "tiny", 0)
     gc.freeze()  # the trainer collects garbage after each run, which would take longer than training
     yield folder
@@ -33,7 +33,7 @@ def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_encoder(folder: Path, seed: int, **config_fields: float) -> Path:
-    """Write a random BERT in Hugging Face format."""
+    """Write a four-layer BERT with random weights to `folder` in Hugging Face format and return `folder`."""
     folder.mkdir()
     tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -43,17 +43,17 @@ def write_encoder(folder: Path, seed: int, **config_fields: float) -> Path:
     return folder
 
 
-def sentence(rng: np.random.Generator) -> str:
-    """Sample six of twelve words with replacement."""
+def sample_sentence(rng: np.random.Generator) -> str:
+    """Sample six words from TOPIC_WORDS with replacement."""
     return " ".join(rng.choice(TOPIC_WORDS, 6))
 
 
 def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
-    """Write a small BWS data set, in which similarity is the fraction of common words."""
+    """Write a BWS file in which the similarity of a pair is its number of distinct common words / 6; return its path."""
     rng, lines = np.random.default_rng(1), [",".join(BWS_HEADER)]
     for topic in (topic for topics in CROSS_TOPIC_SPLITS for topic in topics):
         for _ in range(pairs_per_topic):
-            first, second = sentence(rng), sentence(rng)
+            first, second = sample_sentence(rng), sample_sentence(rng)
             similarity = len({*first.split()} & {*second.split()}) / 6
             lines.append(f'{len(lines)},"{first}, {topic} {len(lines)} ",{second} {len(lines)},{topic},{similarity}')
     file = directory / BWS_FILE
@@ -63,12 +63,12 @@ def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
 
 
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
-    """Write a small MRPC data set, in which two thirds of the pairs are paraphrases.
+    """Write the MRPC files, in which two thirds of the pairs are paraphrases; return their paths.
 
-    Two test pairs share a sentence with a training pair; two other test pairs share one with each other.
+    Two test pairs share a sentence with a training pair; two other test pairs share a sentence.
     """
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
-    texts = [(sentence(rng) + f" {row}", sentence(rng) + f' said "{row}') for row in range(train + test)]
+    texts = [(sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}') for row in range(train + test)]
     texts[train + 3] = (texts[5][0], texts[train + 3][1])
     texts[train + 4] = (texts[train + 4][0], texts[7][0])
     texts[train + 6] = (texts[train + 9][1], texts[train + 6][1])

@@ -40,7 +40,7 @@ CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 
 @dataclass
 class Squares(Experiment[Square, Any]):
-    """An experiment that squares numbers and logs each computation."""
+    """An experiment that raises numbers to `power`, logs each computation, and raises TrainingError at `fails_at`."""
 
     name, unit, result_type = "squares", "numbers", SquareResult
     log: Path

@@ -22,7 +22,7 @@ QRELS = ["-i", "in", "--qrels", "qrels"]
 
 
 def run_until_exit(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that exits with a code while parsing arguments; return its output."""
+    """Run a command that must exit with `code` while parsing arguments; return its output and errors."""
     with pytest.raises(SystemExit) as exit_info:
         main(command)
     assert exit_info.value.code == code
@@ -56,7 +56,7 @@ def test_missing_inputs_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_choices_equal_those_of_the_modules_imported_later() -> None:
+def test_choices_equal_those_of_lazily_imported_modules() -> None:
     assert (*LOADERS,) == study.SBERT_PARTS
     assert (*SETTINGS,) == study.QUALITY_PARTS
     assert {*options.SELECTION_MEASURES.values()} == {*grid.SELECTION_MEASURES}

@@ -13,31 +13,31 @@ from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
 GOOD = "because"  # its frequency in an argument is the argument's quality
 
 
-def argument(rng: np.random.Generator, quality: int) -> str:
+def build_argument(rng: np.random.Generator, quality: int) -> str:
     return " ".join(rng.permutation([*rng.choice(TOPIC_WORDS, 4), *[GOOD] * quality]))
 
 
 def write_ukp(directory: Path, debates: int = 16, arguments: int = 5) -> Path:
-    """Write two lists per debate: low ranks are good, quotation marks delimit nothing, line breaks are <br/>."""
+    """Write two UKP lists per debate, in which lower ranks are better, quotation marks are text and line breaks are <br/>."""
     rng, folder = np.random.default_rng(3), directory / ukp_conv_arg_rank.FOLDER
     folder.mkdir(parents=True)
     for debate in range(debates):
         for stance in ("yes-", "no"):
-            qualities = rng.permutation(arguments)
-            rows = [f'a{n}\t{0.9 - quality / 10}\t"So <br/> {argument(rng, quality)}' for n, quality in enumerate(qualities)]
+            order = rng.permutation(arguments)
+            rows = [f'a{n}\t{0.9 - quality / 10}\t"So <br/> {build_argument(rng, quality)}' for n, quality in enumerate(order)]
             file = folder / f"is-{TOPIC_WORDS[debate % 12]}-{debate}-good-_{stance}.csv"
             file.write_text("\n".join(["#id\trank\targument", *rows, ""]), encoding="utf-8")
     return folder
 
 
 def write_ibm(directory: Path, arguments: int = 4) -> Path:
-    """Write two lists per debate: high ranks are good, fields that contain quotation marks are quoted."""
+    """Write two IBM lists per debate, in which higher ranks are better and fields that contain quotation marks are quoted."""
     rng, folder = np.random.default_rng(4), directory / ibm_argq.FOLDER
     folder.mkdir(parents=True)
     for debate in ibm_argq.DEBATES:
         for stance in ("PRO", "CON"):
             rows = [
-                f'{n}\t{quality / arguments}\t"{argument(rng, quality)} ""so"""'
+                f'{n}\t{quality / arguments}\t"{build_argument(rng, quality)} ""so"""'
                 for n, quality in enumerate(rng.permutation(arguments))
             ]
             file = folder / f"We-say-{stance.lower()}-of-{debate.replace(' ', '-')}-({stance}).tsv"
@@ -46,7 +46,7 @@ def write_ibm(directory: Path, arguments: int = 4) -> Path:
 
 
 def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
-    """Write the judged texts of each topic, the first a non-argument, and three rankings, one with a document twice."""
+    """Write, for each topic, judged texts (the first is no argument) and three rankings, each with one text twice."""
     rng, folder = np.random.default_rng(5), directory / webis_argquality.FOLDER
     folder.mkdir(parents=True)
     questions, texts = [webis_argquality.TOPIC_HEADER], [webis_argquality.ARGUMENT_HEADER]
@@ -56,7 +56,7 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
         for text in range(arguments):
             value = -4.0 if text == 0 else text / 2
             dialectical = -value if text else value
-            row = (topic, text, 7, argument(rng, text), value, text > 0, value, value, dialectical, 9, True, value)
+            row = (topic, text, 7, build_argument(rng, text), value, text > 0, value, value, dialectical, 9, True, value)
             texts.append(tuple(map(str, row)))
         for model in ("BM25", "DPH", "DirichletLM"):
             order = rng.permutation(arguments)
@@ -68,7 +68,7 @@ def write_webis(directory: Path, topics: int = 6, arguments: int = 8) -> Path:
 
 
 def write_quality(directory: Path, debates: int = 16) -> Path:
-    """Write all three data sets."""
+    """Write the UKP, IBM and Webis data sets and return `directory`."""
     write_ukp(directory, debates)
     write_ibm(directory)
     write_webis(directory)

@@ -10,7 +10,7 @@ from tests.unit.training.conftest import TOPIC_WORDS
 
 
 def write_tagged(directory: Path, documents: int = 40) -> Path:
-    """Write both data sets; a premise extends from `because` to the next full stop, a claim from `so`."""
+    """Write the essays and the web documents; a premise starts with `because`, a claim with `so`, and "." ends both."""
     rng = np.random.default_rng(6)
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("es", "wd"):

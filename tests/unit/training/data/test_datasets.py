@@ -1,4 +1,4 @@
-"""Tests of the readers of published data sets: values, line of a fault, splits and prepared tables."""
+"""Tests of the readers of published data sets: values, lines of faults, splits and prepared tables."""
 
 from __future__ import annotations
 

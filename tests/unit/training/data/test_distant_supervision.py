@@ -1,4 +1,4 @@
-"""Tests of the split and of distant supervision on arguments with known negatives."""
+"""Tests of the split by conclusion, and of the negatives that are sampled or retrieved for arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from training.data.split import split_by_conclusion
 
 
 def make_arguments(**sizes: int) -> pd.DataFrame:
-    """Return arguments sorted by conclusion, given the number of premises by conclusion (with underscores for spaces)."""
+    """Build arguments sorted by conclusion; a keyword is a conclusion with underscores, its value the number of premises."""
     rows = [(f"{name}-{n}", name.replace("_", " ")) for name, size in sorted(sizes.items()) for n in range(size)]
     return pd.DataFrame(rows, columns=["docno", "normalised_conclusion"])
 
@@ -40,22 +40,22 @@ def test_split_samples_validation_conclusions_by_seed() -> None:
 
 @pytest.mark.parametrize("per_argument", [1, 2])
 def test_negatives_are_distinct_and_of_other_conclusions(per_argument: int) -> None:
-    many = make_arguments(death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)})
-    rows, conclusions = sample_negatives(many, per_argument, seed=0), many["normalised_conclusion"].to_numpy()
-    assert rows.shape == (len(many), per_argument)
+    arguments = make_arguments(death_penalty=7, gay_marriage=3, **{f"zoo_{chr(97 + n)}{n}": 1 + n % 3 for n in range(200)})
+    rows, conclusions = sample_negatives(arguments, per_argument, seed=0), arguments["normalised_conclusion"].to_numpy()
+    assert rows.shape == (len(arguments), per_argument)
     assert (conclusions[rows] != conclusions[:, None]).all()
-    for _, group in many.groupby("normalised_conclusion"):
+    for _, group in arguments.groupby("normalised_conclusion"):
         negatives = rows[group.index].ravel()
         assert len(set(negatives)) == len(negatives)
-    assert (sample_negatives(many, per_argument, seed=1) != rows).any()
-    assert (sample_negatives(many, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
+    assert (sample_negatives(arguments, per_argument, seed=1) != rows).any()
+    assert (sample_negatives(arguments, per_argument, seed=0, comparisons_per_chunk=50) == rows).all()
 
 
 def test_negatives_are_the_least_similar_of_a_sample() -> None:
-    # few enough that each sample contains all arguments of other conclusions
-    few = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
-    rows, conclusions = sample_negatives(few, 1, seed=0), few["normalised_conclusion"].to_numpy()
-    for conclusion, group in few.groupby("normalised_conclusion"):
+    # so few that each sample contains all arguments of other conclusions
+    arguments = make_arguments(death_penalty=3, death_penalties=2, gay_marriage=2, xyz=2, taxes=2)
+    rows, conclusions = sample_negatives(arguments, 1, seed=0), arguments["normalised_conclusion"].to_numpy()
+    for conclusion, group in arguments.groupby("normalised_conclusion"):
         ratios = [fuzz.ratio(str(conclusion), candidate) for candidate in conclusions if candidate != conclusion]
         selected = [fuzz.ratio(str(conclusion), conclusions[row]) for row in rows[group.index, 0]]
         assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar

@@ -1,4 +1,4 @@
-"""Tests of the converted ONNX encoders: weights compared with those of ONNX, repair and refusals."""
+"""Tests of converting ONNX encoders: dequantised weights, repair of damaged files, and refused sources and names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from training.__main__ import main
 from training.data import onnx_encoders
 from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
 
-PAIRS, TEXTS = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
+PAIR_ENCODER, TEXT_ENCODER = "ms-marco-MiniLM-L-12-v2", "bge-small-en-v1.5"
 NETWORKS: dict[str, tuple[Any, int, set[str]]] = {  # class, number of quantised matrices, weights that are not in the file
-    PAIRS: (BertForSequenceClassification, 77, set()),
-    TEXTS: (BertModel, 75, {"pooler.dense.weight", "pooler.dense.bias"}),
+    PAIR_ENCODER: (BertForSequenceClassification, 77, set()),
+    TEXT_ENCODER: (BertModel, 75, {"pooler.dense.weight", "pooler.dense.bias"}),
 }
 
 
@@ -51,7 +51,7 @@ def test_weights_are_dequantised_and_repaired(name: str, tmp_path: Path) -> None
     weights, provenance = (folder / file for file in ("model.safetensors", "provenance.json"))
     content, modified = weights.read_bytes(), provenance.stat().st_mtime_ns
     assert convert_encoder(name, tmp_path) == folder
-    assert provenance.stat().st_mtime_ns == modified  # complete
+    assert provenance.stat().st_mtime_ns == modified  # a complete folder is not rewritten
     weights.write_bytes(content[:-1] + b"x")
     convert_encoder(name, tmp_path)
     assert weights.read_bytes() == content
@@ -61,11 +61,11 @@ def test_weights_are_dequantised_and_repaired(name: str, tmp_path: Path) -> None
 def test_conversion_refuses_other_files_and_unknown_encoders(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for file in PACKAGED_ENCODERS[PAIRS].sha256:
+    for file in PACKAGED_ENCODERS[PAIR_ENCODER].sha256:
         (tmp_path / file).write_bytes(b"changed")
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: tmp_path)
     with pytest.raises(InputError, match=r"model\.onnx: SHA-256 is not .*, that of cross-encoder/ms-marco-"):
-        convert_encoder(PAIRS, tmp_path)
+        convert_encoder(PAIR_ENCODER, tmp_path)
     assert not (tmp_path / "encoders").exists()
     assert main(["prepare", "encoder", "bge-small", "--work-dir", str(tmp_path)]) == 2
     assert "did you mean 'bge-small-en-v1.5'?" in capsys.readouterr().err

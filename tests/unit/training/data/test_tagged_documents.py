@@ -37,7 +37,7 @@ def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
 )
 def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path, data: str, content: str, expected: list[str]) -> None:
     documents = read(tmp_path, data, content)
-    assert [" ".join(map("/".join, zip(one.tokens, one.tags, strict=True))) for one in documents] == expected
+    assert [" ".join(map("/".join, zip(document.tokens, document.tags, strict=True))) for document in documents] == expected
 
 
 @pytest.mark.parametrize(

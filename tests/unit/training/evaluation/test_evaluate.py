@@ -28,7 +28,7 @@ VERSION_2020 = "S1b03f390-A22aff8a0"
 
 
 def read_files(directory: Path, qrels: str, run: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Write a run and qrels to files and read them."""
+    """Write the texts of qrels and of a run to files, and return the run and the qrels that are read from them."""
     (directory / "qrels").write_text(qrels)
     (directory / "run.txt").write_text(run)
     return read_run(directory / "run.txt"), read_qrels(directory / "qrels")
@@ -79,7 +79,7 @@ def test_unusual_judgments(qrels: str, run: str, expected: dict[str, list[float]
 
 
 def simulate_task(seed: int) -> tuple[pd.DataFrame, Judgments]:
-    """Simulate rankings and judgments with ties, spam, and topics that only one of them contains."""
+    """Simulate rankings and judgments with ties, spam, and topics that are in the rankings or the judgments only."""
     rng = np.random.default_rng(seed)
     documents = [f"d{index:03}" for index in range(120)]
     rows: list[tuple[str, str, int, float]] = []

@@ -35,7 +35,7 @@ def test_holm_correction(p: list[float], corrected: list[float]) -> None:
     np.testing.assert_allclose(holm_correction(np.array(p)), corrected)
 
 
-def test_only_testable_runs_are_corrected_for() -> None:
+def test_correction_counts_only_testable_runs() -> None:
     rng = np.random.default_rng(0)
     base = pd.Series(rng.uniform(size=40))
     values = {"base": base, "same": base, "better": base + 0.2, "noise": base + rng.normal(0, 0.2, 40)}
@@ -51,7 +51,7 @@ def test_only_testable_runs_are_corrected_for() -> None:
     assert compare_with_baseline(values, "base").equals(two_tests)  # seeded
 
 
-def test_bootstrap_intervals_are_close_to_normal_ones() -> None:
+def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
     values = pd.DataFrame({"m": np.random.default_rng(1).normal(0.5, 0.1, 400), "constant": 0.25})
     result, mean, half = bootstrap_intervals(values), values["m"].mean(), 1.96 * values["m"].std() / 20
     assert result.loc["m"].tolist() == pytest.approx([mean, mean - half, mean + half], abs=0.002)

@@ -13,8 +13,8 @@ from training.fitting.cluster_initialisation import ClusterInitialisation, initi
 from training.fitting.initialisation import copy_word_vectors
 
 
-def word_vectors() -> np.ndarray:
-    """Build vectors of twenty words, which cycle through four topics, with a common component."""
+def build_word_vectors() -> np.ndarray:
+    """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common component."""
     noise = np.random.default_rng(1).normal(0, 0.02, (20, 6))
     return (2 * np.tile(np.eye(4, 6), (5, 1)) + noise + np.array([0, 0, 0, 0, 3, 1])).astype(np.float32)
 
@@ -22,7 +22,7 @@ def word_vectors() -> np.ndarray:
 def build_network(clusters: ClusterInitialisation, seed: int = 0, latent: int = 4) -> SNRM:
     ranker = SNRM(SNRM.Config(22, 6, latent=latent, padded=True, length=0))
     ranker.state_dict()["embedding.weight"].zero_()
-    copy_word_vectors(ranker, initialise_from_clusters(ranker, word_vectors(), clusters, seed))
+    copy_word_vectors(ranker, initialise_from_clusters(ranker, build_word_vectors(), clusters, seed))
     return ranker
 
 
@@ -52,4 +52,4 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
 )
 def test_unsuitable_networks_are_refused(ranker: Ranker, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        initialise_from_clusters(ranker, word_vectors(), ClusterInitialisation(), 0)
+        initialise_from_clusters(ranker, build_word_vectors(), ClusterInitialisation(), 0)

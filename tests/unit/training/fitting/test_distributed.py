@@ -1,4 +1,4 @@
-"""Compare the gradients of several processes with those of one."""
+"""Tests of distributed training: average gradients, random dropout, and the limit of the number of processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from training.tasks.pairs import pairwise_loss
 
 
 class PairTask(Task):
-    """A pairwise loss over random texts."""
+    """A task with a pairwise loss over eight triples of random texts."""
 
     queries, positives, negatives = texts(1, 8, 10), texts(2, 8, 40), texts(3, 8, 40)
 
@@ -51,7 +51,7 @@ def build_for_training(name: str) -> Ranker:
     return ranker
 
 
-def gradients(ranker: Ranker) -> dict[str, Tensor]:
+def get_gradients(ranker: Ranker) -> dict[str, Tensor]:
     return {name: value.grad.to_dense().clone() for name, value in ranker.named_parameters() if value.grad is not None}
 
 
@@ -60,13 +60,13 @@ def gradients(ranker: Ranker) -> dict[str, Tensor]:
 def test_gradients_of_ranks_average_to_those_of_the_batch(name: str, batch_size: int) -> None:
     rows, ranker = np.arange(batch_size), build_for_training(name)
     loss = SINGLE_PROCESS.backward(ranker, PairTask(), rows, 3)
-    expected, losses, total = gradients(ranker), [], dict[str, Tensor]()
+    expected, losses, total = get_gradients(ranker), [], dict[str, Tensor]()
     for rank in range(3):
         ranker.zero_grad()
         processes = DistributedProcesses()
         processes.rank, processes.world_size = rank, 3
         losses.append(processes.backward(ranker, PairTask(), rows, 2))
-        for parameter, value in gradients(ranker).items():
+        for parameter, value in get_gradients(ranker).items():
             total[parameter] = total.get(parameter, torch.zeros_like(value)) + value / 3  # the average of three processes
     assert sum(losses) == pytest.approx(loss, abs=1e-6)
     assert set(total) == {parameter for parameter, value in ranker.named_parameters() if value.requires_grad}

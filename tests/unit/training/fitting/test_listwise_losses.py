@@ -1,4 +1,4 @@
-"""Test training lists, and invariances and gradients of listwise losses, whose values are tested in tests/golden."""
+"""Test training lists, their labels and MarginMSE; the other listwise losses are tested in tests/golden."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from submission.models.rankers.snrm import SNRM
 from training.fitting.task import LazyAdam
 from training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 
-ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {  # row and gradient of each lookup of each step
+ROW_STEPS: dict[str, list[list[tuple[int, float]]]] = {  # for each step, the row and the gradient of each lookup
     "repeated rows": [[(1, 0.3), (2, -2.0), (1, 0.5)], [(1, 1.0), (3, -0.2)], [(1, -4.0), (4, 2.0)]],
     "pauses": [[(1, 2.0)], [(2, 5.0)], [(1, -0.5)]],
     "small gradients": [[(1, 1e-7), (2, -1e-8)], [(1, 1e-6)]],
@@ -40,8 +40,8 @@ def test_lazy_adam_updates_only_rows_with_gradients(steps: list[list[tuple[int, 
         torch.testing.assert_close(table.weight.detach().double().flatten(), expected, rtol=0, atol=1e-6)
 
 
-def random_texts(length: int) -> MaskedIds:
-    """Build four random texts, the last shorter than the others."""
+def build_random_texts(length: int) -> MaskedIds:
+    """Build four random texts: three of `length` words and one that is two words shorter."""
     mask = torch.arange(length) < torch.tensor([[length], [length], [length], [length - 2]])
     return torch.randint(2, 30, (4, length)) * mask, mask
 
@@ -49,7 +49,7 @@ def random_texts(length: int) -> MaskedIds:
 @pytest.fixture
 def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
     torch.manual_seed(1)
-    return random_texts(5), random_texts(12), random_texts(9)
+    return build_random_texts(5), build_random_texts(12), build_random_texts(9)
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])

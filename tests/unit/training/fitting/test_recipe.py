@@ -65,7 +65,7 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         (None, "unknown recipe 'knmr'; did you mean 'knrm'"),
         ('rankr = "knrm"', "unknown key rankr; did you mean 'ranker'"),
@@ -95,20 +95,20 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
         (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
     ],
 )
-def test_invalid_recipes_are_refused(tmp_path: Path, text: str | None, words: str) -> None:
+def test_invalid_recipes_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
     (tmp_path / "mine.toml").write_text(text or "")
-    with pytest.raises(UsageError, match=re.escape(words)):
+    with pytest.raises(UsageError, match=re.escape(message)):
         load_recipe("knmr" if text is None else str(tmp_path / "mine.toml"))
 
 
-def schedule(**training: Any) -> Schedule:
+def build_schedule(**training: Any) -> Schedule:
     """Build the schedule of ten examples in batches of three."""
     settings = TrainingSettings(batch_size=3, micro_batch_size=3, **training)
     return Schedule(Recipe(ranker="knrm", training=settings, task=PairwiseSpec()), 10)
 
 
 def test_schedule_shuffles_each_epoch() -> None:
-    plan = schedule(epochs=2)
+    plan = build_schedule(epochs=2)
     epochs = [np.concatenate([plan.batch(step) for step in steps]) for steps in (range(4), range(4, 8))]
     assert [sorted(rows.tolist()) for rows in epochs] == [list(range(10))] * 2
     assert epochs[0].tolist() != epochs[1].tolist()
@@ -124,7 +124,7 @@ def test_schedule_shuffles_each_epoch() -> None:
     ],
 )
 def test_validations_are_spaced_evenly(settings: dict[str, int], validations: list[int]) -> None:
-    plan = schedule(**settings)
+    plan = build_schedule(**settings)
     assert [step for step in range(plan.total_steps) if plan.is_validation_step(step)] == validations
 
 
@@ -138,5 +138,5 @@ def test_validations_are_spaced_evenly(settings: dict[str, int], validations: li
     ],
 )
 def test_learning_rate_warms_up_and_decays(settings: dict[str, Any], factors: list[float]) -> None:
-    plan = schedule(**settings)
+    plan = build_schedule(**settings)
     assert [plan.learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)

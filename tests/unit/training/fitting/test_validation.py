@@ -1,4 +1,4 @@
-"""Compare validation metrics with hand-computed values, and scores in batches with single ones."""
+"""Compare validation metrics over candidates and over the full collection with hand-computed values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
 TIES = np.arange(105)
 
 
-def scores(*ranks: int) -> np.ndarray:
+def build_scores(*ranks: int) -> np.ndarray:
     """Build the scores of one query that rank its 5 positives (first columns) at `ranks` of 105."""
     order = list(range(5, 105))
     for rank, document in sorted(zip(ranks, range(5), strict=True)):
@@ -35,8 +35,8 @@ MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS
 @pytest.mark.parametrize(
     ("values", "ties", "expected"),  # MRR@20, MAP@20 and nDCG@20
     [
-        ([scores(2, 5, 20, 21, 80)], [TIES], (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
-        ([scores(1, 2, 3, 4, 5), scores(21, 22, 23, 24, 25)], [TIES, TIES], (50, 50, 50)),
+        ([build_scores(2, 5, 20, 21, 80)], [TIES], (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
+        ([build_scores(1, 2, 3, 4, 5), build_scores(21, 22, 23, 24, 25)], [TIES, TIES], (50, 50, 50)),
         ([np.zeros(105)], [TIES[::-1]], (0, 0, 0)),  # ties follow the tie order, not relevance
         ([np.zeros(105)], [TIES], (100, 100, 100)),
     ],

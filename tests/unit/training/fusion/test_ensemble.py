@@ -13,7 +13,7 @@ FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
 
 def simulate_scores(query_count: int) -> dict[str, np.ndarray]:
-    """Simulate scores (queries, 105): knrm ranks the positives high, gru ranks them low."""
+    """Simulate two arrays of scores (queries, 105): knrm ranks the positives high, gru ranks them low."""
     rng = np.random.default_rng(0)
     is_positive = np.arange(105) < 5
     knrm = rng.normal(size=(query_count, 105)) + 2 * is_positive

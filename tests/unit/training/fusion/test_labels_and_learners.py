@@ -27,7 +27,7 @@ PAIRS = pd.DataFrame([(qid, docno) for qid in "123" for docno in "abcdefgh"], co
 
 
 def label(qrels: list[pd.DataFrame], **settings: float) -> dict[str, dict[str, float]]:
-    """Label PAIRS and return the labels by topic and docno, without unlabelled documents."""
+    """Label PAIRS and return the labels by topic and docno; unlabelled documents are omitted."""
     table = PAIRS.assign(label=label_pairs(PAIRS, qrels, FitSettings(**settings))).dropna()
     return {qid: table[table["qid"] == qid].set_index("docno")["label"].to_dict() for qid in "123"}
 

@@ -1,4 +1,4 @@
-"""Test that the cards of shipped checkpoints equal newly rendered ones."""
+"""Test that the cards of shipped checkpoints equal newly rendered cards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GRIDS = [name for name, provenance in PROVENANCES.items() if "grid" in provenanc
 
 
 def render_shipped_card(name: str, text: str) -> str:
-    """Render a shipped checkpoint's card; descriptions of the data are taken from its text."""
+    """Render the card of a shipped checkpoint; the descriptions of its data are taken from the shipped card, `text`."""
     directory = CHECKPOINT_DIR / name
     values = {"provenance": PROVENANCES[name], "metrics": read_json(directory / METRICS)}
     if name in NETWORKS:
@@ -42,7 +42,7 @@ def render_shipped_card(name: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*NETWORKS, *GRIDS, "fusion"])
-def test_shipped_card_equals_a_new_one(name: str) -> None:
+def test_shipped_card_equals_a_rendered_card(name: str) -> None:
     text = (CHECKPOINT_DIR / name / CARD).read_text(encoding="utf-8")
     assert render_shipped_card(name, text) == text
 

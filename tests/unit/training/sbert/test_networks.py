@@ -12,7 +12,7 @@ import torch
 from datasets import Dataset
 from safetensors.torch import load
 
-from tests.unit.training.conftest import sentence
+from tests.unit.training.conftest import sample_sentence
 from training.sbert.networks import (
     TrainingConfig,
     build_frozen_layers,
@@ -34,7 +34,7 @@ STUDENT = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1)
 @pytest.fixture
 def pairs() -> pd.DataFrame:
     rng = np.random.default_rng(0)
-    rows = [(sentence(rng), sentence(rng), n % 4 / 3) for n in range(40)]
+    rows = [(sample_sentence(rng), sample_sentence(rng), n % 4 / 3) for n in range(40)]
     return pd.DataFrame(rows, columns=["first", "second", "label"])
 
 
@@ -76,8 +76,8 @@ def test_frozen_blocks_neither_train_nor_drop_out(
     ids = torch.arange(5, 17)[None]
     first, second = (get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states for _ in range(2))
     assert [torch.equal(*states) for states in zip(first, second, strict=True)] == [frozen == 2] * 3 + [False] * 2
-    attention = build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
-    block = get_encoder(attention).encoder.layer[-1]
+    network = build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
+    block = get_encoder(network).encoder.layer[-1]
     assert (block.attention.self.dropout.p, block.output.dropout.p) == (0, 0.1)
 
 

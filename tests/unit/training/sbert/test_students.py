@@ -33,7 +33,7 @@ from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
-LEARNING = TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
+STUDENT_TRAINING = TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
 RECIPE = """ranker = "sbert"
 [lengths]
 query = 20
@@ -57,7 +57,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def recipe_file(write_recipe: Callable[[str], str], encoder: Path) -> str:
-    """Return the path of a recipe with a tiny encoder."""
+    """Write a recipe with a tiny encoder and return its path."""
     return write_recipe(RECIPE.replace("ENCODER", str(encoder)))
 
 
@@ -89,7 +89,7 @@ def test_gold_pairs_hold_a_positive_and_a_negative_premise(train: pd.DataFrame) 
     assert not pairs.equals(reseeded)
 
 
-def test_unlabelled_pairs_exclude_labelled_ones_and_ignore_order(train: pd.DataFrame, tmp_path: Path) -> None:
+def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(train: pd.DataFrame, tmp_path: Path) -> None:
     def retrieve(arguments: pd.DataFrame, labelled: pd.DataFrame, name: str) -> pd.DataFrame:
         return retrieve_unlabelled_pairs(arguments, labelled, 3, ArtifactStore(tmp_path / name, {}))
 
@@ -107,7 +107,7 @@ def test_unlabelled_pairs_exclude_labelled_ones_and_ignore_order(train: pd.DataF
 def test_validator_metrics_match_brute_force_and_fit(
     prepared_work_dir: Path, train: pd.DataFrame, encoder: Path, tokeniser: WordPieceTokeniser
 ) -> None:
-    model = build_network(encoder, LEARNING, 0, CPU)
+    model = build_network(encoder, STUDENT_TRAINING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
     validation = load_arguments(prepared_work_dir, "validation", tokeniser)
     validator = ConclusionValidator(train, validation, prepared_work_dir, tokeniser)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("block_network")
 TEACHER = TrainingConfig("cross_entropy", 0.003, max_length=60, swap_pairs=True, bfloat16=False)
 STUDENT = TrainingConfig("cosine", 0.03, max_length=30, bfloat16=False)
 NETWORKS = ["baseline", "untrained", "cross_encoder", "bi_encoder", *STRATEGIES]
-TABULATED = [*NETWORKS, "trained on mrpc", "adapted from mrpc"]
+TABLE_ROWS = [*NETWORKS, "trained on mrpc", "adapted from mrpc"]
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +62,7 @@ def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capf
     assert "bm25_semantic" in captured.out
     assert [text for text in ("it/s", "Writing", "Loading", "train_runtime", "widget") if text in captured.err] == []
     rows = pd.read_csv(tmp_path / "table.csv").set_index("network")
-    assert rows.index.tolist() == TABULATED
+    assert rows.index.tolist() == TABLE_ROWS
     assert rows["measure"].unique().tolist() == ["Spearman"]
     assert rows.loc[["random", "adapted from mrpc", "bi_encoder"], "silver_pairs"].tolist() == [25, 25, 0]
     assert rows.loc["bm25", "silver_pairs"] <= rows.loc["bm25_semantic", "silver_pairs"] <= 50
@@ -83,14 +83,14 @@ def test_study_caches_results_and_keeps_other_rows(
     monkeypatch.setattr(Trial, "evaluate", evaluate)
     file = tmp_path / "table.csv"
     assert run("table", "--part", "bws_cross") == 0
-    assert pd.read_csv(file)["network"].tolist() == TABULATED
-    assert len(evaluated) == len(TABULATED)
+    assert pd.read_csv(file)["network"].tolist() == TABLE_ROWS
+    assert len(evaluated) == len(TABLE_ROWS)
     header, *lines = file.read_text().splitlines(keepends=True)
     other_lines = [line.replace("bws_cross", "bws_in") for line in lines]
     file.write_text("".join([header, *other_lines, lines[0]]))
     assert run("table", "--part", "bws_cross") == 0
     assert file.read_text() == "".join([header, *lines, *other_lines])
-    assert len(evaluated) == len(TABULATED)  # all results are cached
+    assert len(evaluated) == len(TABLE_ROWS)  # all results are cached
 
 
 def test_study_rejects_bad_arguments_before_training(
@@ -161,7 +161,7 @@ def build_gold(is_binary: bool) -> PairDataset:
     return PairDataset("synthetic", is_binary, pairs, pairs, pairs.iloc[::-1])
 
 
-def test_summary_averages_repetitions_next_to_published() -> None:
+def test_summary_has_means_over_repetitions_and_published_values() -> None:
     results = {
         Cell("mrpc", 0, "untrained"): Result(80.0, 81.0, 0, 1.0),
         Cell("mrpc", 0, "bm25"): Result(84.0, 82.0, 100, 20.0),

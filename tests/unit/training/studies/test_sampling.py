@@ -41,7 +41,7 @@ def test_sentences_are_indexed_in_order_of_occurrence() -> None:
 
 
 def build_pool(*pairs: tuple[str, str]) -> SentencePool:
-    """Collect the sentences of gold pairs, all of one topic: first those at the first positions."""
+    """Build the pool of gold pairs of one topic; the first sentences of all pairs precede the second sentences."""
     return SentencePool.from_pairs(pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"]))
 
 

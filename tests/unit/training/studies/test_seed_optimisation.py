@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.unit.training.conftest import sentence
+from tests.unit.training.conftest import sample_sentence
 from training.sbert import trainer as sbert_trainer
 from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
 from training.sbert.trainer import TrainingSetup
@@ -24,7 +24,7 @@ Steps = list[tuple[int, float]]
 def make_setup(training: TrainingConfig, encoder: Path) -> TrainingSetup:
     """Return the setup of a run of ten steps, the last of which has a smaller batch."""
     rng = np.random.default_rng(0)
-    rows = [(sentence(rng), sentence(rng), rng.random()) for _ in range(75)]
+    rows = [(sample_sentence(rng), sample_sentence(rng), rng.random()) for _ in range(75)]
     return TrainingSetup(encoder, training, pd.DataFrame(rows, columns=["first", "second", "label"]), torch.device("cpu"))
 
 
@@ -43,7 +43,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
 
 class MeanScore:
-    """Dev metric: the mean score, which differs between seeds. It raises KeyboardInterrupt after `max_calls` calls."""
+    """Dev metric: the mean score of `pairs`; after `max_calls` calls, if not 0, it raises KeyboardInterrupt."""
 
     def __init__(self, pairs: pd.DataFrame, max_calls: int = 0) -> None:
         self.pairs, self.max_calls, self.values = pairs, max_calls, []

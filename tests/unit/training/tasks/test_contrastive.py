@@ -30,7 +30,7 @@ def build_task(spec: ContrastiveSpec, l1_weight: float = 0.0) -> ContrastiveTask
 
 
 def build_network_and_vectors() -> tuple[SNRM, np.ndarray, np.ndarray]:
-    """Build a network and encode all conclusions and premises."""
+    """Build a network; return it with its vectors of CONCLUSIONS and of PREMISES."""
     torch.manual_seed(0)
     ranker = SNRM(SNRM.Config(10, 6, latent=8, padded=True)).double()
     with torch.no_grad():

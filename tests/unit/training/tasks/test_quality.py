@@ -27,7 +27,7 @@ TRAINING = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-
 
 
 def build_recipe(encoder: Path, topic: bool = True, **fields: Any) -> Recipe:
-    """Build a recipe of a ranker that is initialised from an encoder."""
+    """Build a recipe of TFR-BERT initialised from `encoder`; `fields` override the settings of the encoder."""
     settings = EncoderSettings(**{"name": str(encoder), "frozen_layers": 1, "learning_rate": 1e-3, **fields})
     network, task = {"dropout": 0.0, "topic": topic}, QualitySpec(("ukp",), list_size=4)
     return Recipe(
@@ -35,7 +35,7 @@ def build_recipe(encoder: Path, topic: bool = True, **fields: Any) -> Recipe:
     )
 
 
-def arguments(debates: int = 6) -> pd.DataFrame:
+def build_arguments(debates: int = 6) -> pd.DataFrame:
     """Build debates of two topics each, in which the score of an argument is its number of `topic` tokens."""
     rng, rows = np.random.default_rng(debates), []
     for topic in range(2 * debates):
@@ -48,14 +48,14 @@ def arguments(debates: int = 6) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("debates", "held_out"), [(11, 2), (2, 1)])
 def test_whole_debates_are_held_out(debates: int, held_out: int) -> None:
-    table = arguments(debates)
+    table = build_arguments(debates)
     masks = [mask_held_out_debates(table, seed) for seed in (0, 0, 1, 2, 3, 4)]
     assert len(set(table["debate"][masks[0]])) == held_out
     assert not set(table["debate"][masks[0]]) & set(table["debate"][~masks[0]])
     assert np.array_equal(masks[0], masks[1])
     assert any(not np.array_equal(masks[0], mask) for mask in masks)
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
-        mask_held_out_debates(arguments(1), 0)
+        mask_held_out_debates(build_arguments(1), 0)
 
 
 def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) -> None:
@@ -72,7 +72,7 @@ def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) ->
 def test_best_validation_determines_the_network(
     correlations: tuple[float, float], encoder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe, table = build_recipe(encoder), arguments()
+    recipe, table = build_recipe(encoder), build_arguments()
     dev = (table["debate"] == "d4").to_numpy()
     one_epoch = replace(recipe, training=replace(TRAINING, epochs=1))
     expected = train_network(one_epoch, table[~dev], table[dev], CPU).network.state_dict()
@@ -99,7 +99,7 @@ def test_cached_frozen_layers_change_no_result(
 ) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
     recipe = build_recipe(write_encoder(tmp_path / "still", 0, **no_dropout), topic, bfloat16=bfloat16)
-    table = arguments().iloc[::-1]
+    table = build_arguments().iloc[::-1]
     table["premise"] = [" ".join(text.split()[: 8 - row % 3]) for row, text in enumerate(table["premise"])]
     dev = (table["debate"] == "d4").to_numpy()
     before = score_arguments(build_network(recipe, Path(), Path()), table, CPU)

@@ -18,18 +18,18 @@ TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
 READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
-def document(text: str) -> TaggedDocument:
+def parse_document(text: str) -> TaggedDocument:
     """Parse a document from `word/tag` tokens."""
     words, tags = zip(*(word.split("/") for word in text.split()), strict=True)
     return TaggedDocument(words, tags)
 
 
 TRAIN = [
-    document("Zoos/B-P are/I-P cruel/I-P ./I-P They/I-P are/O small/B-C"),
-    document("Zoos/O"),
-    document("So/O zoos/B-C close/I-C ./O"),
+    parse_document("Zoos/B-P are/I-P cruel/I-P ./I-P They/I-P are/O small/B-C"),
+    parse_document("Zoos/O"),
+    parse_document("So/O zoos/B-C close/I-C ./O"),
 ]
-TEST = [document("zoos/B-P close/O"), document("cruel/O ./O")]
+TEST = [parse_document("zoos/B-P close/O"), parse_document("cruel/O ./O")]
 
 
 def build_tagger() -> TARGER:

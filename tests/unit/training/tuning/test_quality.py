@@ -99,7 +99,7 @@ def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> No
     assert all((1 in first) == (0 in second) for first, second in held_out)  # the shared question
 
 
-def test_other_systems_are_rejected(execution: Execution, qrels: Path, tmp_path: Path) -> None:
+def test_systems_that_do_not_rerank_by_quality_are_rejected(execution: Execution, qrels: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bm25 does not re-rank by quality"):
         tune_quality(get_system("bm25"), qrels, execution, tmp_path / "quality")
 
