@@ -123,7 +123,7 @@ DEFAULT_ARGUMENTS = [
 
 @pytest.fixture
 def make_input(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes an input directory with topics (number, title) and arguments."""
+    """Return a function that writes an input of topics (number, title) and arguments, and returns its directory."""
 
     def make(
         topics: list[tuple[str, str]] = DEFAULT_TOPICS,
@@ -153,7 +153,7 @@ def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
-    """Return a function that opens an execution on an input directory."""
+    """Return a function that opens an execution on an input directory, with a temporary cache."""
     with ExitStack() as stack:
 
         def make(
@@ -179,7 +179,7 @@ def build_tiny_tokenizer() -> Tokenizer:
 
 
 def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | None = None, **fields: object) -> None:
-    """Write an untrained checkpoint of a ranker, by default the one called `name`, with a vocabulary for `corpus`."""
+    """Write the untrained checkpoint `name` of the ranker `ranker_name` (default: `name`), with a vocabulary for `corpus`."""
     torch.manual_seed(seed)
     ranker_name = ranker_name or name
     ranker_class = get_ranker_class(ranker_name)
@@ -200,7 +200,7 @@ def write_tiny_ranker(directory: Path, name: str, seed: int, ranker_name: str | 
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a corpus from which relevance can be learned: each premise has its conclusion's words among filler words.
 
-    25 conclusions have 5 premises (validation) and 75 have 6 (training). Conclusions are drawn from 50 words.
+    25 conclusions, for validation, have 5 premises each, and 75, for training, have 6. A conclusion has 3 of 50 words.
     """
     rng, arguments = np.random.default_rng(0), []
     for index in range(100):
@@ -230,7 +230,7 @@ def work_dir(prepared_work_dir: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def write_recipe(tmp_path: Path) -> Callable[[str], str]:
-    """Return a function that writes a recipe file and returns its path."""
+    """Return a function that writes a recipe (default: `KNRM_RECIPE`) to a file, and returns the file's path."""
 
     def write(text: str = KNRM_RECIPE) -> str:
         (tmp_path / "mine.toml").write_text(text)
@@ -250,7 +250,7 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
 
 
 def write_targer(directory: Path, name: str, seed: int = 0) -> None:
-    """Write an untrained TARGER checkpoint that keeps some words of `corpus` and drops others."""
+    """Write an untrained TARGER checkpoint that tags some words of `corpus` as argumentative and others as O."""
     torch.manual_seed(seed)
     vocabulary = Vocabulary([*TOPIC_WORDS, *FILLERS[:10]])
     config = TARGER.Config(
@@ -265,7 +265,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
 
 
 def write_parameters(directory: Path, parameters: object) -> None:
-    """Write a checkpoint without a network."""
+    """Write a checkpoint that consists of parameters, without a network."""
     contents = {CONFIG: encode_json(msgspec.to_builtins(parameters)), METRICS: b"{}", CARD: b"# test"}
     write_with_provenance(directory, contents, UNTRAINED)
 
@@ -273,7 +273,7 @@ def write_parameters(directory: Path, parameters: object) -> None:
 def write_lexical(
     directory: Path, name: str, model: BM25 | Dirichlet, expansion: RM3 | None = None, enrichment: str | None = None
 ) -> None:
-    """Write a checkpoint of a lexical system."""
+    """Write a checkpoint of a lexical system; the index covers premises only if `enrichment` is DeepCT's."""
     fields: Fields = "premise" if enrichment == "deepct" else "conclusion premise"
     write_parameters(directory / name, LexicalParameters("1.1.0", IndexSettings(fields, "none"), model, expansion, enrichment))
 
@@ -281,20 +281,20 @@ def write_lexical(
 def write_learned_fusion(
     directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
 ) -> None:
-    """Write a checkpoint of a learned fusion with intercept 0.25 and weight 0.125 for the document length."""
+    """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and weight 0.125 for the length."""
     fingerprints = stage.get_member_checkpoints(CheckpointStore(directory))
     members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
     write_parameters(directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125)))
 
 
 def write_quality_reranking(directory: Path, name: str, depth: int, weight: float) -> None:
-    """Write a checkpoint of a quality re-ranking of the top `depth` documents."""
+    """Write a checkpoint of re-ranking the top `depth` documents by quality scores, whose weight is `weight`."""
     write_parameters(directory / name, QualityInterpolation("1.1.0", depth, weight))
 
 
 @pytest.fixture(scope="session")
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write tiny untrained checkpoints of all systems."""
+    """Write tiny untrained checkpoints of all systems, for tests that only read them."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
     for seed, name in enumerate(list_rankers()):
         write_tiny_ranker(directory, name, seed)
@@ -330,7 +330,7 @@ def checkpoints_copy(all_checkpoints_dir: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def small_shards() -> Iterator[None]:
-    """Split the work on collections of hundreds of documents into several shards and batches."""
+    """Reduce the sizes of shards and batches, so that hundreds of documents make several of each."""
     sizes = [(dense, 40), (latent, 150), (term_index, 150), (enrichment, 64)]
     with pytest.MonkeyPatch.context() as patch:
         for module, size in sizes:
@@ -347,12 +347,12 @@ def small_shards() -> Iterator[None]:
 
 @pytest.fixture
 def corpus_with_topics(corpus: Path, tmp_path: Path) -> Path:
-    """Copy `corpus` and add three topics, whose titles are conclusions."""
+    """Copy `corpus` with three topics for a test (see `copy_with_topics`)."""
     return copy_with_topics(corpus, tmp_path / "input")
 
 
 def copy_with_topics(corpus: Path, directory: Path) -> Path:
-    """Copy a corpus and add three topics, whose titles are conclusions."""
+    """Copy a corpus, add three topics, whose titles are conclusions of the corpus, and return the directory of both."""
     shutil.copytree(corpus, directory)
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = [arguments[index]["conclusion"] for index in (0, 200, 400)]
@@ -363,7 +363,7 @@ def copy_with_topics(corpus: Path, directory: Path) -> Path:
 
 @pytest.fixture
 def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -> Callable[..., int]:
-    """Return a function that runs the `rank` command with the checkpoints of all systems and returns the exit code."""
+    """Return a function that runs `rank` on `corpus_with_topics` with all checkpoints, and returns the exit code."""
 
     def run(output: str = "out", *flags: str) -> int:
         paths = ["-i", str(corpus_with_topics), "-o", str(tmp_path / output), "--checkpoints", str(checkpoints_copy)]
@@ -373,13 +373,13 @@ def rank_all(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) -
 
 
 def build_text_lookup(documents: pd.DataFrame) -> Callable[[list[str]], pd.DataFrame]:
-    """Return a function that looks up documents by docno and returns them in the order requested."""
+    """Return a function that returns the rows of documents with the requested docnos, in their order."""
     by_docno = documents.set_index("docno", drop=False)
     return lambda docnos: by_docno.loc[docnos]
 
 
 def read_files(directory: Path) -> dict[str, bytes]:
-    """Map the relative path of each file in a directory, except ir-metadata.yml with its timestamps, to its content."""
+    """Map the relative path of each file in a directory to its content, except ir-metadata.yml, which contains timestamps."""
     files = (file for file in sorted(directory.rglob("*")) if file.is_file() and file.name != "ir-metadata.yml")
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
@@ -391,7 +391,7 @@ def count_colours(png: bytes) -> int:
 
 
 def update_hash(directory: Path, name: str) -> None:
-    """Update the hash of a modified file in provenance.json."""
+    """Update the hash in provenance.json of a modified file `name` of a checkpoint."""
     file = directory / "provenance.json"
     content = json.loads(file.read_text())
     content["files"][name] = sha256_file(directory / name)
@@ -399,21 +399,21 @@ def update_hash(directory: Path, name: str) -> None:
 
 
 def load_documents(directory: Path) -> pd.DataFrame:
-    """Load the documents of a directory, and raise an error on the first fault."""
+    """Load the documents of an input directory; raise the first fault, if any, as InputError."""
     documents, faults = read_arguments(find_corpus_files(directory))
     raise_first(faults)
     return documents
 
 
 def load_topics(files: list[Path]) -> pd.DataFrame:
-    """Load the topics of files, and raise an error on the first fault."""
+    """Load the topics of topic files; raise the first fault, if any, as InputError."""
     topics, faults = read_topics(files)
     raise_first(faults)
     return topics
 
 
 class ParsedPage(HTMLParser):
-    """Parser that collects the elements and the text of an HTML page."""
+    """HTML page, parsed into its elements and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -431,7 +431,7 @@ class ParsedPage(HTMLParser):
 
 @pytest.fixture
 def block_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail the test on any network connection."""
+    """Fail the test if it opens a network connection."""
 
     def fail(*address: Any) -> None:
         raise AssertionError(f"unexpected network connection: {address}")

@@ -1,7 +1,7 @@
-"""Measure how many mutations of the code the default tier of tests catches.
+"""Measure how many mutations of the code are caught by the tests that are not slow.
 
-A mutation (an entry of mutations.toml) replaces a piece of a module, so that users see wrong results or messages. Each is
-applied to a copy of the tracked files and tested, first by the tests of its module, then by all tests that are not slow.
+A mutation (an entry of mutations.toml) replaces a piece of a module, so that users see wrong results or messages. It is
+applied to a copy of the tracked files, in which the tests of the module run first, then all tests that are not slow.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FAILURE = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE) 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change of the code."""
+    """A change of a source file that users would notice."""
 
     number: int  # position in the list, from 1
     file: str
@@ -47,7 +47,7 @@ class Mutation:
 
     @property
     def change(self) -> tuple[str, str, str]:
-        """Identify the mutation in a results file, even if the list is reordered."""
+        """File, old and new text, which identify the mutation in a results file if mutations.toml is reordered."""
         return self.file, self.old, self.new
 
 
@@ -73,8 +73,8 @@ def copy_checkout(directory: Path) -> Path:
     return directory
 
 
-def mirrored_tests(file: str) -> list[str]:
-    """Return the unit tests of a module, else of its package; for networks, also the tests against reference values."""
+def find_mirrored_tests(file: str) -> list[str]:
+    """Return the unit tests of a module, or those of its package if it has none; for models, add golden and contract tests."""
     path = Path(file)
     package = UNIT_TESTS / path.parent.relative_to("submission" if path.parts[0] == "submission" else ".")
     candidates = (item for folder in (package, *package.parents) for item in (folder / f"test_{path.stem}.py", folder))
@@ -83,7 +83,7 @@ def mirrored_tests(file: str) -> list[str]:
 
 
 def find_failure(copy: Path, tests: list[str]) -> str | None:
-    """Run tests in a copy of the checkout; return the first that fails, or None if all pass."""
+    """Run tests in a copy of the checkout; return the first failing test (or the timeout or exit code), or None if all pass."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [*PYTEST, *tests], cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -103,13 +103,13 @@ def find_failure(copy: Path, tests: list[str]) -> str | None:
 
 
 def check_mutation(mutation: Mutation, copies: SimpleQueue[Path], tests: list[str]) -> tuple[str | None, float]:
-    """Apply a mutation to a free copy and restore the copy; return the first test that fails, if any, and the seconds taken."""
+    """Test a mutation in a free copy, which is restored; return the result of `find_failure` and the elapsed seconds."""
     copy, start = copies.get(), time.monotonic()
     file = copy / mutation.file
     source = file.read_text(encoding="utf-8")
     file.write_text(source.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
-        failure = find_failure(copy, mirrored_tests(mutation.file)) or find_failure(copy, tests)
+        failure = find_failure(copy, find_mirrored_tests(mutation.file)) or find_failure(copy, tests)
         return failure, time.monotonic() - start
     finally:
         file.write_text(source, encoding="utf-8")
@@ -117,25 +117,25 @@ def check_mutation(mutation: Mutation, copies: SimpleQueue[Path], tests: list[st
 
 
 def check_mutations(mutations: list[Mutation], jobs: int, tests: list[str]) -> Iterator[tuple[Mutation, str | None, float]]:
-    """Yield each mutation with the result of `check_mutation` in order of completion; exit if a test fails without mutation."""
+    """Yield each mutation with the failure and seconds, in order of completion; exit if a test fails without a mutation."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as directory, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
         for job in range(jobs):
             copies.put(copy_checkout(Path(directory) / str(job)))
         if failure := find_failure(Path(directory) / "0", tests):
-            sys.exit(f"{failure} fails without a mutation; correct it first")
+            sys.exit(f"{failure} fails without a mutation; correct the code or test first")
         futures = {pool.submit(check_mutation, mutation, copies, tests): mutation for mutation in mutations}
         for future in as_completed(futures):
             yield futures[future], *future.result()
 
 
 def main() -> int:
-    """Test the mutations and print what catches them; return 1 if too few are caught."""
+    """Test the mutations and print which test catches each; return 1 if less than `MIN_CAUGHT` are caught, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=int, nargs="+", metavar="N", help="numbers of the mutations to test (default: all)")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of mutations tested in parallel (default: 2)")
-    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="DIR", help="tests to run (default: tests)")
-    results_help = "JSON Lines file to which results are appended; mutations already in it are not tested again"
+    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="DIR", help="further tests to run (default: tests)")
+    results_help = "JSON Lines file to which results are appended; its mutations are not tested again (default: none)"
     parser.add_argument("--results", type=Path, metavar="FILE", help=results_help)
     args = parser.parse_args()
     mutations = [mutation for mutation in load_mutations() if not args.only or mutation.number in args.only]

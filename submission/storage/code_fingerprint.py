@@ -26,7 +26,7 @@ EXCLUDED_MODULES = {  # modules that only report: neither they nor modules that 
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
-INDIFFERENT_MODULES = EXCLUDED_MODULES | {  # modules without effect on any artifact: excluded from all artifact fingerprints
+RESULT_NEUTRAL_MODULES = EXCLUDED_MODULES | {  # modules that affect no artifact: excluded from all artifact fingerprints
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
     "submission.paths",  # the contents of the files at these paths are hashed
@@ -68,8 +68,8 @@ def program_fingerprint() -> str:
 
 
 def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
-    """Return the sorted files of modules and of the project modules they import, except `shallow` and INDIFFERENT_MODULES."""
-    return _collect_files(modules, {*INDIFFERENT_MODULES, *shallow}, imported_names)
+    """Return the sorted files of modules and of the project modules they import, except `shallow` and neutral modules."""
+    return _collect_files(modules, {*RESULT_NEUTRAL_MODULES, *shallow}, imported_names)
 
 
 def program_files() -> list[Path]:
@@ -217,7 +217,7 @@ def _only_reports(node: ast.AST, imports: set[str]) -> bool:
             return all(alias.name in LOGGERS for alias in names)
         case ast.ImportFrom(str(module), names):
             imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
-            return module in INDIFFERENT_MODULES and module != "submission"
+            return module in RESULT_NEUTRAL_MODULES and module != "submission"
         case ast.Expr(value):
             return _is_text(value) or _is_log(value)
         case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):

@@ -1,7 +1,7 @@
-"""Measure speed and memory as ratios to named baselines: `python -m tests.benchmarks [-i INPUT] [NAME …]`.
+"""Measure speed and memory as ratios to baselines or targets: `python -m tests.benchmarks [-i INPUT] [NAME …]`.
 
-Networks are measured on INPUT; reading, BM25, term indexes and memory on a corpus of the size of args.me.
-Use an idle machine.
+The networks are measured on INPUT, and reading, indexes, BM25 and memory on a corpus of the size of args.me.
+Use an idle machine, since the times are elapsed times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
 
 @dataclass
 class Inputs:
-    """Inputs and settings of the benchmarks."""
+    """Inputs and settings that the benchmarks share."""
 
     directory: Path
     qrels: Path | None
@@ -39,7 +39,7 @@ class Inputs:
 
     @cached_property
     def full_size(self) -> Path:
-        """Input with a full-size corpus: that of `--full`, or one generated on first use."""
+        """Input with a full-size corpus: the directory of `--full`, or one generated from `directory` on first access."""
         return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full", self.argument_count)
 
 
@@ -78,7 +78,7 @@ BENCHMARKS: dict[str, Measure] = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Parse the command line."""
+    """Parse the command line; exit with a message if a benchmark is unknown."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     names = f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
@@ -89,8 +89,8 @@ def parse_arguments() -> argparse.Namespace:
     add_path("--full", metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)")
     help_text = "number of arguments in the generated corpus (default: that of args.me)"
     add_number("--arguments", default=ARGUMENTS, help=help_text)
-    add_number("--repetitions", default=3, help="number of timed repetitions (default: 3)")
-    add_path("--json", metavar="FILE", help="JSON file to update with the results")
+    add_number("--repetitions", default=3, help="number of timed repetitions of each benchmark (default: 3)")
+    add_path("--json", metavar="FILE", help="JSON file in which the results of the benchmarks are replaced (default: none)")
     help_text = "PNG file for a plot of time against input size; no benchmarks are run"
     add_path("--scaling", metavar="FILE", help=help_text)
     help_text = "JSON file with the results to write to the READMEs; no benchmarks are run"
@@ -102,7 +102,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmarks named on the command line and print their results."""
+    """Run the benchmarks on the command line and print their results, plot the scaling, or update the READMEs."""
     args = parse_arguments()
     if args.readme:
         readme.update(args.readme)
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def _save(file: Path, name: str, rows: list[Result]) -> None:
-    """Add the results of a benchmark to a JSON file, sorted in the order of `BENCHMARKS`."""
+    """Replace the results of a benchmark in a JSON file, which is sorted in the order of `BENCHMARKS`."""
     machine = {"processor": detect_cpu(), "threads": torch.get_num_threads(), "torch": torch.__version__}
     merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | {name: [asdict(row) for row in rows]}
     ordered = {name: merged[name] for name in BENCHMARKS if name in merged}

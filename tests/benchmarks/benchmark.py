@@ -20,7 +20,7 @@ Seconds = dict[str, list[float]]  # times of the repetitions, by implementation
 
 @dataclass(frozen=True)
 class Benchmark:
-    """This project's and a baseline's implementation of a task, and the number of units that each processes."""
+    """A task with two implementations, this project's and a baseline's, that each process `units` units per round."""
 
     name: str
     task: str
@@ -34,7 +34,7 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Result:
-    """This project's measurement, that of a baseline or a target, and their ratio."""
+    """Measured values of this project and of a baseline (or a target), and their ratio, above 1 if this project's is better."""
 
     name: str
     task: str
@@ -52,7 +52,7 @@ class Result:
 
 
 def compare(benchmark: Benchmark, repetitions: int) -> Result:
-    """Time both implementations alternately, after a warm-up round, and compute the ratio of their medians."""
+    """Time both implementations alternately, after a warm-up round, and divide the baseline's median by this project's."""
     seconds: Seconds = {"ours": [], "baseline": []}
     for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
         for times, function in zip(seconds.values(), (benchmark.ours, benchmark.baseline), strict=True):
@@ -68,19 +68,19 @@ def compare(benchmark: Benchmark, repetitions: int) -> Result:
 def compare_costs(
     names: tuple[str, str, str], ours: float, baseline: float, cell: str, target: float, seconds: Seconds | None = None
 ) -> Result:
-    """Compare two times or sizes, formatted by `cell`; `names` are the name, the task and the name of the baseline."""
+    """Divide the baseline's time or size by this project's; `names` are name, task and baseline name; `cell` formats both."""
     return Result(*names, cell.format(ours), cell.format(baseline), baseline / ours, target, seconds or {})
 
 
 def compare_with_target(
     name: str, task: str, value: float, target: float, unit: str, seconds: Seconds | None = None, digits: int = 2
 ) -> Result:
-    """Compare a measured time or size with its maximum."""
+    """Divide the maximum `target` of a time or size by the measured `value`, both in `unit`."""
     return Result(name, task, "target", f"{value:.{digits}f} {unit}", f"{target:g} {unit}", target / value, 1, seconds or {})
 
 
 def time_call(function: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
+    """Call a function and return the elapsed seconds."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
@@ -96,7 +96,7 @@ class Process:
 
 
 def run_process(*arguments: str | Path) -> Process:
-    """Run the Python interpreter with arguments in the project's root directory.
+    """Run Python with these arguments in the project's root directory, and measure its time and peak memory.
 
     Raises:
         RuntimeError: If the process exits with an error.
@@ -107,5 +107,5 @@ def run_process(*arguments: str | Path) -> Process:
         process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         elapsed = time.perf_counter() - start
         if process.returncode:
-            raise RuntimeError(f"{arguments}: exit code {process.returncode}\n{process.stderr}")
+            raise RuntimeError(f"python {' '.join(map(str, arguments))}: exit code {process.returncode}\n{process.stderr}")
         return Process(elapsed, int(peak_file.read()), process.stdout)

@@ -1,7 +1,7 @@
-"""Benchmarks of encoders, against sentence-transformers, passage by passage, and float32; and of DeepCT's peak memory.
+"""Benchmarks of BERT networks, DeepCT, SBERT and TARGER, and of DeepCT's peak memory.
 
-Both implementations use the same weights, texts, maximum lengths and number of threads.
-`python -m tests.benchmarks.encoders SHARDS` is the process whose memory is measured.
+A baseline computes with the same weights, texts, maximum lengths and number of threads.
+`python -m tests.benchmarks.encoders SHARDS` runs the process whose memory is measured.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TAGGING_TARGET = 15_000  # words per second
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
-    """Build the benchmark of tokenising and encoding premises."""
+    """Build the benchmark of tokenising and encoding premises with SBERT, against sentence-transformers."""
     pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
     ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
@@ -62,7 +62,7 @@ def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark
 
 
 def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
-    """Build the benchmark of encoding the same word pieces; DeepCT also splits texts and computes term frequencies."""
+    """Build the benchmark of splitting and enriching texts with DeepCT, against sentence-transformers encoding the passages."""
     pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
     checkpoint = _build_deepct(pretrained, read_encoder_config(pretrained, 6))
     checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
@@ -101,7 +101,7 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
 
 
 def measure_tagging(directory: Path, repetitions: int) -> list[Result]:
-    """Compare the rate of tagging in batches with tagging the passages one by one, and with the target."""
+    """Compare the rate of tagging words with TARGER in batches with tagging passage by passage, and with `TAGGING_TARGET`."""
     texts, checkpoint = sample_premises(directory, TAGGED), load_enricher(CHECKPOINT_DIR / "targer_essays")
     split, annotate = checkpoint.tokeniser.split, checkpoint.network.annotate
     words = sum(len(passage) for text in texts for passage in split(text))
@@ -123,10 +123,10 @@ def measure_tagging(directory: Path, repetitions: int) -> list[Result]:
 
 
 def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
-    """Build the benchmark of a BERT network on texts truncated to the maximum lengths of its checkpoint.
+    """Build the benchmark of scoring pairs with a BERT network, against a CrossEncoder with the same encoder.
 
-    Pairs are evenly spaced over the candidates of all topics. The head of a CrossEncoder is linear, so the baseline omits the
-    histograms and kernels of CEDR networks.
+    The pairs are evenly spaced over the candidates of all topics, and their texts are truncated to the checkpoint's maximum
+    lengths. The head of a CrossEncoder is linear, so the baseline omits the histograms and kernels of CEDR networks.
     """
     checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
     tokeniser, lengths = checkpoint.tokeniser, checkpoint.tokeniser.lengths
@@ -154,7 +154,7 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
 
 
 def measure_deepct_memory(shard_counts: tuple[int, int] = SHARDS) -> Result:
-    """Compare the peak memory of two processes that enrich few and many documents."""
+    """Compare the peak memory of a process that enriches many documents with that of one that enriches few."""
     few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak / 1e9 for count in shard_counts)
     baseline, task = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in shard_counts)
     return compare_costs(("deepct memory", task, baseline), many, few, "{:.2f} GB", 0.9)
@@ -181,7 +181,7 @@ def _build_deepct(pretrained: PretrainedEncoder, config: dict[str, Any]) -> Enri
 
 
 def _enrich(shard_count: int) -> None:
-    """Enrich generated documents of 317 words, the mean length in args.me, with a tiny encoder."""
+    """Enrich `shard_count` shards of generated documents of 317 words, the mean length in args.me, with a tiny encoder."""
     pretrained, rng = PretrainedEncoder(ENCODER), np.random.default_rng(0)
     config = read_encoder_config(pretrained, 0)
     checkpoint = _build_deepct(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})

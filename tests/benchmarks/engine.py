@@ -1,4 +1,4 @@
-"""Benchmarks of Ray's one-thread workers, against the local engine on the same shards, and of the costs per shard."""
+"""Benchmarks of Ray with one-thread workers, against the local engine on the same shards, and of the costs per shard."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
 def measure(directory: Path, repetitions: int) -> list[Result]:
-    """Measure the throughput of BERT, the cost of empty shards, and the costs per shard that the simulation needs.
+    """Measure the throughput of Vanilla BERT, the cost of empty shards, and the costs per shard for the simulation.
 
-    Ray, with one worker per thread of this process, is compared with the local engine on as many threads, and on one.
+    Ray, with one worker per thread of this process, is compared with the local engine on as many threads and on one thread.
     """
     workers = torch.get_num_threads()
     with open_engine("ray") as ray:
@@ -48,7 +48,7 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
-    """Build the benchmark; its rounds raise AssertionError unless all their scores are bitwise equal."""
+    """Build the benchmark of scoring with Ray, against the local engine; a round raises AssertionError if its scores differ."""
     checkpoint, round_scores = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), list[np.ndarray]()
     checkpoint.network.shard_size = SHARD_SIZE
     with open_execution(directory) as execution:
@@ -59,7 +59,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
     def score_pairs(engine: Engine) -> None:
         round_scores.append(score_without_cache(pairs, tokens, checkpoint, CPU, engine))
         if not (round_scores[-1] == round_scores[0]).all():
-            raise AssertionError("the scores of two rounds differ")
+            raise AssertionError("the scores differ from those of the first round")
 
     def baseline() -> None:
         with _use_threads(threads):
@@ -72,7 +72,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
 
 @contextmanager
 def _use_threads(n: int) -> Iterator[None]:
-    """Compute with `n` threads."""
+    """Set torch's number of threads to `n` inside the context."""
     thread_count = torch.get_num_threads()
     torch.set_num_threads(n)
     try:
@@ -82,7 +82,7 @@ def _use_threads(n: int) -> Iterator[None]:
 
 
 def _measure_empty_shards(ray: Engine) -> list[Result]:
-    """Measure the cost of dispatching and caching an empty shard, which must not grow with the number of shards."""
+    """Compare the time per empty shard, dispatched and cached, with a target for few shards, and of many shards with few."""
     few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW_SHARDS, MANY_SHARDS))
     task, cell = "an empty shard in Ray, cached", "{:.1f} ms"
     names = "many empty shards", f"{task}, of {MANY_SHARDS:,}", f"of {FEW_SHARDS:,}"
@@ -98,7 +98,7 @@ def _return_zeros(size: int, shard: object) -> bytes:
 
 
 def _measure_costs(directory: Path, ray: Engine) -> Result:
-    """Measure the worker's time, the driver's time and the bytes transferred per shard of premise vectors.
+    """Measure a worker's seconds, the driver's seconds and the bytes sent and received per shard of premise vectors.
 
     The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
     the workers themselves read the texts and write the vectors.
@@ -133,7 +133,7 @@ def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:
 
 
 def _time_shards(ray: Engine, function: Callable[[Any], bytes], shards: list[Shard[object]]) -> float:
-    """Measure the elapsed time per shard."""
+    """Compute shards with Ray and return the elapsed seconds per shard."""
     with open_empty_store() as store:
         list(ray.map(function, [(0, shards[0].load_input())], CPU))  # starts the workers
         return time_call(lambda: compute_shards(function, shards, store, ray, CPU, "shards", "shards")) / len(shards)

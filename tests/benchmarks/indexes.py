@@ -1,4 +1,4 @@
-"""Benchmarks of indexes of a full-size corpus: BM25 over conclusions, the term index, and search over as many vectors."""
+"""Benchmarks of a full-size corpus: BM25 over conclusions, the term index, and dense search over equally many vectors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def build_bm25_benchmark(directory: Path) -> Benchmark:
 
 
 def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
-    """Measure build rate, against bm25s, and size, load time and search speed of the term index.
+    """Compare the term index's build rate with bm25s's, and its size, load time and search rates with targets.
 
     Both implementations index texts in memory without stop words; only the term index is also written to disk.
     """
@@ -91,7 +91,7 @@ def measure_term_index(directory: Path, work_dir: Path) -> list[Result]:
 
 
 def measure_dense_search() -> Result:
-    """Measure the shortest time of an exhaustive search over random vectors."""
+    """Compare the shortest time of an exhaustive search over random vectors with a target."""
     rng = np.random.default_rng(0)
     vectors, queries = (rng.standard_normal((n, 384), dtype=np.float32) for n in (VECTORS, TOPICS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Benchmarks of complete rankings in a separate process: overhead, time saved by cached results, and peak memory.
+"""Benchmarks of the `rank` command and of a learned fusion, each in a separate process: time, use of the cache, peak memory.
 
 `python -m tests.benchmarks.rank INPUT CACHE_DIR` ranks with a learned fusion of lexical systems.
 """
@@ -36,18 +36,18 @@ DEPTHS = {"dirichlet": 200, "dirichlet_rm3": 200, "dirichlet_thesis": 200, "bm25
 
 @dataclass(frozen=True)
 class RankProcess:
-    """A finished process of the `rank` command and its seconds by stage."""
+    """A finished process of the `rank` command, with the seconds of its stages by name."""
 
     process: Process
     stages: Seconds
 
     def sum_seconds(self, systems: list[str]) -> float:
-        """Return the total seconds of systems, excluding stages that several systems share."""
+        """Return the total seconds of the stages named after these systems; stages that systems share have other names."""
         return sum(self.stages[system][0] for system in systems)
 
 
 def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> RankProcess:
-    """Run the `rank` command in a separate process, with all systems if `systems` is empty."""
+    """Run the `rank` command in a separate process on the CPU, with all systems if `systems` is empty."""
     flags = ["--device", "cpu", "--precision", precision, *(flag for system in systems for flag in ("--system", system))]
     flags += ["--cache-dir", str(cache_dir)] if cache_dir else []
     process = run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags)
@@ -56,7 +56,7 @@ def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[st
 
 
 def measure_all_systems(directory: Path) -> Result:
-    """Compare the run time of `rank` for all systems to the total scoring time of the networks."""
+    """Compare the run time of `rank` for all systems with the total scoring time of the networks."""
     with tempfile.TemporaryDirectory() as folder:
         rank_process = rank(directory, Path(folder) / "runs", None, [])
     names = "all_systems", "all systems (at most 1.25 times the networks' time)", "the networks' time"
@@ -65,7 +65,7 @@ def measure_all_systems(directory: Path) -> Result:
 
 
 def measure_second_run(directory: Path, system: str = "knrm") -> Result:
-    """Compare the times, excluding scoring, of two runs with the same corpus and cache but different topics."""
+    """Compare a second run, on the same corpus and cache but other topics, with the first; scoring time is excluded."""
     stages, times = Seconds(), []
     with tempfile.TemporaryDirectory() as folder:
         for label, half in zip(("first", "second"), split_topics(directory, Path(folder)), strict=True):
@@ -77,7 +77,7 @@ def measure_second_run(directory: Path, system: str = "knrm") -> Result:
 
 
 def measure_default_system(directory: Path) -> list[Result]:
-    """Measure the time of the fusion with an empty and with a filled cache, in bfloat16 if the processor supports it."""
+    """Compare the time of the system fusion, with an empty and a filled cache, with targets; use bfloat16 if supported."""
     precision, results = _choose_fastest_precision(), []
     with tempfile.TemporaryDirectory() as folder:
         for state, limit in (("empty cache", 240), ("cached", 60)):
@@ -97,7 +97,7 @@ def _choose_fastest_precision() -> str:
 
 
 def measure_memory(directory: Path) -> list[Result]:
-    """Measure the peak memory of bm25 together with the word networks, and of the Dirichlet language model."""
+    """Compare the peak memory of bm25 with all word networks, and that of the Dirichlet language model, with targets."""
     word_networks, results = [name for name in NETWORKS if get_ranker_class(name).token_unit == "words"], []
     for systems, limit in ((["bm25", *word_networks], 6), (["dirichlet"], 4)):  # GB
         with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +108,7 @@ def measure_memory(directory: Path) -> list[Result]:
 
 
 def measure_fusion(directory: Path) -> list[Result]:
-    """Rank in two processes; measure the time of the second, which reads cached indexes, and the higher peak memory."""
+    """Rank in two processes; compare the second's time, which reads cached indexes, and the higher peak memory with targets."""
     with tempfile.TemporaryDirectory() as folder:
         command = "-m", "tests.benchmarks.rank", directory, Path(folder)
         first = run_process(*command)
@@ -124,7 +124,7 @@ def measure_fusion(directory: Path) -> list[Result]:
 
 
 def _rank_with_fusion(directory: Path, cache_dir: Path) -> None:
-    """Rank all topics with a fusion that weights all features equally."""
+    """Rank all topics with a learned fusion of `DEPTHS` that weights all features equally."""
     limit_threads()
     recipe = FusionRecipe(DEPTHS, ("dirichlet",), max_log_length=6.5)
     stage = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in recipe.members), "words")

@@ -1,6 +1,6 @@
-"""Benchmarks of reading a run, and of reading a corpus and streaming it to the cache directory, with the memory used.
+"""Benchmarks of reading a run, reading a corpus into a frame, and streaming a corpus to the cache directory.
 
-`python -m tests.benchmarks.reading METHOD DIRECTORY` is the measured process.
+`python -m tests.benchmarks.reading METHOD DIRECTORY` runs the process whose time and peak memory are measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOPICS, DOCUMENTS = 50, 1000  # of the run
 
 
 def measure_run(repetitions: int) -> Result:
-    """Measure the median time of reading a run file."""
+    """Compare the median time of reading a run file with a target."""
     rng = random.Random(0)
     lines = [
         f"{topic} Q0 S{rng.randrange(16**8):x}-A{rng.randrange(16**8):x} {rank} {DOCUMENTS - rank + rng.random():.6f} tag\n"
@@ -45,10 +45,10 @@ def measure_run(repetitions: int) -> Result:
 
 
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Measure the time and memory of reading a corpus into a frame, and the memory of streaming it to the cache directory.
+    """Compare reading a corpus into a frame with json.load, in time and peak memory, and streaming it with reading, in memory.
 
-    The last result's `seconds` hold, instead of times, the peaks in GB and the numbers of arguments of streaming the small and
-    the full corpus with one argument per line, for the simulation.
+    For the simulation, the `seconds` of the last result hold two lists instead of times: peak memory in GB, and number of
+    arguments, both for streaming a sample and the full corpus with one argument per line.
     """
     methods = "ours", "baseline"
     rounds = [[run_process("-m", "tests.benchmarks.reading", name, directory) for name in methods] for _ in range(repetitions)]
@@ -71,7 +71,7 @@ def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Re
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:
-    """Read a corpus into a frame with json.load."""
+    """Read corpus files into a frame with json.load."""
     arguments = []
     for file in files:
         with file.open(encoding="utf-8") as stream:
@@ -86,7 +86,7 @@ def _read_with_json(files: list[Path]) -> pd.DataFrame:
 
 
 def _stream(files: list[Path]) -> list[str]:
-    """Stream a corpus to a temporary cache directory and return its docnos."""
+    """Stream the corpus in the directory of `files` to a temporary cache directory, and return its docnos."""
     directory = files[0].parent
     with tempfile.TemporaryDirectory(dir=directory) as folder, CacheDirectory(Path(folder), directory) as cache:
         return open_document_store(Corpus.from_directory(directory), cache).collection_docnos

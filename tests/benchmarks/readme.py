@@ -14,7 +14,7 @@ README_FILES = {"speed": "tests/benchmarks/README.md", "simulation": "submission
 
 
 def update(results: Path, root: Path = PROJECT_DIR) -> None:
-    """Replace the generated sections of the READMEs below `root` with tables of the results in a JSON file.
+    """Replace the generated sections of the READMEs below `root` by tables of the benchmark results in a JSON file.
 
     Raises:
         InputError: If the markers of a section are missing.

@@ -1,4 +1,4 @@
-"""Plot time against the numbers of topics, candidates and arguments."""
+"""Plot run time against the numbers of topics, of candidates per topic, and of arguments in the corpus."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def plot(
     shares: Sequence[float] = SHARES,
     candidate_counts: dict[str, tuple[int, ...]] = CANDIDATES,
 ) -> dict[str, Curves]:
-    """Measure times, print their slopes, save a plot with one panel per kind of size, and return the curves of the panels.
+    """Measure times, print slopes, save a plot with a panel each for topics, candidates and arguments, and return the curves.
 
-    The panels of topics and candidates are measured on `directory`, that of arguments on shares of `full_size_dir`.
+    Topics and candidates are varied on the input `directory`; for arguments, shares of the corpus in `full_size_dir` are used.
     """
     by_topics, by_candidates = _scale_networks(directory, names, candidate_counts)
     panels = {
@@ -74,7 +74,7 @@ def plot(
 
 
 def _scale_networks(directory: Path, names: Sequence[str], counts: dict[str, tuple[int, ...]]) -> tuple[Curves, Curves]:
-    """Time the scoring of parts of the topics by word networks, and of numbers of candidates for one topic by all networks."""
+    """Time word networks on increasing numbers of topics, and all networks on `counts` numbers of candidates for one topic."""
     by_topics, by_candidates = Curves(), Curves()
     for name in names:
         checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
@@ -93,7 +93,7 @@ def _scale_networks(directory: Path, names: Sequence[str], counts: dict[str, tup
 
 
 def _scale_corpus(directory: Path, shares: Sequence[float]) -> Curves:
-    """Time the stages before scoring on samples of the corpus."""
+    """Time the stages before scoring on random shares of the corpus."""
     curves: Curves = defaultdict(list)
     for share in shares:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
@@ -104,6 +104,6 @@ def _scale_corpus(directory: Path, shares: Sequence[float]) -> Curves:
 
 
 def fit_slope(points: list[tuple[float, float]]) -> float:
-    """Fit a line to a curve in the log-log plot and return the slope, which is 1 for linear time."""
+    """Fit a line to a curve in the log-log plot and return its slope, which is 1 if time is linear in size."""
     size, seconds = np.log(np.array(points)).T
     return float(np.polyfit(size, seconds, 1)[0])

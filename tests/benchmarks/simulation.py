@@ -25,7 +25,7 @@ Results = dict[str, list[dict[str, Any]]]  # rows by benchmark
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs of a shard: seconds of work for worker and driver, and bytes sent to and received from the worker."""
+    """Costs of a shard: seconds of the worker, seconds of the driver, and bytes sent to and received from the worker."""
 
     worker: float
     driver: float
@@ -35,7 +35,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Duration of a simulated computation, and the busy seconds of the driver, the network and each worker."""
+    """Duration of a simulated computation in seconds, and busy seconds of driver, network and (on average) a worker."""
 
     seconds: float
     driver: float
@@ -44,12 +44,12 @@ class Outcome:
 
     @property
     def bottleneck(self) -> str:
-        """Component that is busy longest."""
+        """Component that is busy longest: "driver", "network" or "workers"."""
         return max(("driver", "network", "workers"), key=lambda name: float(getattr(self, name)))
 
 
 def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS_PER_WORKER) -> Outcome:
-    """Simulate a driver that dispatches shards and stores results.
+    """Simulate a driver that dispatches shards to workers over a network and stores their results.
 
     The driver and the network process one shard at a time. At any time, at most `max_in_flight` shards per
     worker are dispatched and unfinished.
@@ -70,7 +70,7 @@ def simulate(shards: int, workers: int, costs: Costs, max_in_flight: int = TASKS
 
 
 def read_costs(results: Results, is_cache_shared: bool = False) -> Costs:
-    """Read the measured costs; with a shared cache, the workers themselves read the texts and write the results."""
+    """Return the measured costs per shard; with a shared cache, workers read texts and write results, so that less is sent."""
     seconds = _find_row(results["engine"], name="costs")["seconds"]
     values = {name: value for name, [value] in seconds.items()}
     if is_cache_shared:
@@ -79,7 +79,7 @@ def read_costs(results: Results, is_cache_shared: bool = False) -> Costs:
 
 
 def render_table(results: Results) -> str:
-    """Render a Markdown table of simulated clusters, followed by a comparison of simulated with measured times."""
+    """Render a Markdown table of the simulated clusters in `CASES`, followed by simulated and measured times."""
     lines = ["| premises | GPUs | time | network | driver's memory | bottleneck |", "|---|---|---|---|---|---|"]
     for premise_count, gpu_count, is_cache_shared in CASES:
         shards, costs = -(-premise_count // DENSE_SHARD_SIZE), read_costs(results, is_cache_shared)
@@ -99,7 +99,7 @@ def render_table(results: Results) -> str:
 
 
 def compare_with_measurements(results: Results) -> str:
-    """Compare simulated with measured times, for BERT on two one-thread workers and for many empty shards."""
+    """Format simulated and measured times, for Vanilla BERT on two one-thread workers and for many empty shards."""
     throughput = _find_row(results["engine"], baseline_name="this process, 1 thread")["seconds"]
     shards = PAIRS // SHARD_SIZE
     bert = simulate(shards, 2, replace(read_costs(results), worker=median(throughput["baseline"]) / shards))
@@ -115,14 +115,14 @@ def compare_with_measurements(results: Results) -> str:
 
 
 def _estimate_memory(results: Results, argument_count: int) -> float:
-    """Extrapolate the driver's memory in GB linearly from measurements of two corpora with texts on disk."""
+    """Extrapolate the driver's peak memory in GB linearly from those of streaming two corpora of different sizes."""
     values = _find_row(results["corpus"], name="corpus streamed")["seconds"]
     (small_peak, large_peak), (few, many) = values["peaks"], values["arguments"]
     return float(large_peak + (argument_count - many) * (large_peak - small_peak) / (many - few))
 
 
 def _find_row(rows: list[dict[str, Any]], **fields: str) -> dict[str, Any]:
-    """Return the only row with these values of fields."""
+    """Return the row in which all `fields` have these values; exactly one must match."""
     [row] = [row for row in rows if fields.items() <= row.items()]
     return row
 

@@ -1,4 +1,4 @@
-"""Generate inputs of different sizes from a small input, and load and sample inputs."""
+"""Generate inputs of various sizes from a small input, and load, sample and describe inputs."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def open_execution(directory: Path) -> Iterator[Execution]:
 
 @contextmanager
 def open_empty_store() -> Iterator[ArtifactStore]:
-    """Open an empty store in a temporary directory, so that no round reads the results of another one."""
+    """Open an empty store in a temporary directory, so that a round of a benchmark cannot read results of a previous one."""
     with tempfile.TemporaryDirectory() as folder:
         yield ArtifactStore(Path(folder), {})
 
 
 def load_collection(directory: Path) -> pd.DataFrame:
-    """Load the searchable documents `docno conclusion premise` of an input."""
+    """Load the searchable documents of an input: a frame `docno conclusion premise`."""
     return select_collection(Dataset(directory).documents)
 
 
 def sample_rows(frame: pd.DataFrame, n: int, can_repeat: bool = False) -> pd.DataFrame:
-    """Select `n` evenly spaced rows, or at most `n` if rows may not be repeated."""
+    """Select evenly spaced rows: exactly `n` if rows may be repeated, else at most `n`."""
     rows = np.linspace(0, len(frame) - 1, n).astype(int)
     return frame.iloc[rows if can_repeat else np.unique(rows)].reset_index(drop=True)
 
@@ -63,9 +63,9 @@ def describe_corpus(directory: Path) -> str:
 
 
 def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMENTS) -> Path:
-    """Write an input generated from a small one, by default of the size of args.me.
+    """Write an input with generated arguments (default: the number in args.me) and the topics of a small input.
 
-    Premises repeat those of the small input, and conclusions are random sequences of words from its conclusions.
+    The premises are those of the small input, repeated; the conclusions are random sequences of words from its conclusions.
     """
     corpus, rng = Dataset(directory).documents, np.random.default_rng(0)
     words, premises = np.array(" ".join(corpus["conclusion"].unique()).split()), corpus["premise"].tolist()
@@ -97,7 +97,7 @@ def write_sample(directory: Path, output: Path, share: float) -> Path:
 
 
 def write_json_lines(directory: Path, output: Path, step: int) -> int:
-    """Write every `step`-th argument to a JSON Lines file and return the number of arguments written."""
+    """Write every `step`-th argument of an input to args-me.jsonl in `output`, and return the number of arguments written."""
     output.mkdir(parents=True, exist_ok=True)
     corpus = Dataset(directory).documents.iloc[::step]
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
@@ -106,7 +106,7 @@ def write_json_lines(directory: Path, output: Path, step: int) -> int:
 
 
 def split_topics(directory: Path, output: Path) -> list[Path]:
-    """Write two inputs with the same corpus and half of the topics each."""
+    """Write two inputs with the corpus of `directory` and half of its topics each, and return their directories."""
     topics, inputs = Dataset(directory).topics, [output / f"half-{half}" for half in range(2)]
     for half, half_dir in enumerate(inputs):
         half_dir.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Benchmarks of word networks' training steps, against plain Adam, which updates all 100,000 rows of the embedding table."""
+"""Benchmarks of training steps of word networks, against dense Adam, and of SNRM, against a forward pass over all windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_QUERIES = ValidationQueries(
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of SNRM's training step, which computes a distinct word once per batch, against all windows."""
+    """Build the benchmark of SNRM's training step, which computes each distinct word once per batch, against all windows."""
     recipe, checkpoint = load_recipe("snrm"), load_checkpoint(CHECKPOINT_DIR / "snrm")
     batch, tokeniser = recipe.training.batch_size, checkpoint.tokeniser
     arguments = load_collection(directory).sample(batch, replace=True, random_state=0)
@@ -52,7 +52,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
 
 
 def build_benchmark(name: str, steps: int, target: float, vocabulary_size: int = VOCABULARY_SIZE) -> Benchmark:
-    """Build the benchmark of a network's training steps on texts of the maximum lengths with Zipfian word frequencies."""
+    """Build the benchmark of training steps on Zipfian texts of the maximum lengths, against dense Adam (all rows updated)."""
     recipe = Recipe(ranker=name, task=PairwiseSpec())
     training, rng = recipe.training, np.random.default_rng(0)
     rows = np.arange(steps * training.batch_size)

@@ -1,6 +1,6 @@
-"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches of 32 pairs, and in other precisions.
+"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches, and in precisions below float32.
 
-`rank --precision` supports bfloat16 but not int8.
+Int8 is measured only for comparison: `rank --precision` does not support it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TokenIds(TokenSource):
 
 
 def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame, TokenIds]:
-    """Load the candidates that the networks score for an input, and the token ids of their texts."""
+    """Load the candidates `qid docno` that the networks score for an input, and the token ids of queries and premises."""
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
         premises = tokens.get_premise_ids(tokeniser, candidates["docno"])
@@ -70,7 +70,7 @@ def score_without_cache(
     device: torch.device = CPU,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Score pairs `qid docno`, with an empty cache."""
+    """Score pairs `qid docno` of the frame in order, with an empty cache."""
     with open_empty_store() as store:
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
@@ -78,7 +78,7 @@ def score_without_cache(
 def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = False) -> Benchmark:
     """Build the benchmark of a word network on the CPU, or of a BERT network on a GPU.
 
-    On a GPU, the baseline is float32 with batches padded to the maximum length.
+    The baseline pads each batch to its longest text or, on a GPU, to the maximum length; it computes in float32.
 
     Raises:
         AssertionError: If the scores differ from the baseline's by more than 1e-5, or 0.1 on a GPU.
@@ -112,18 +112,18 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
 
 
 def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
-    """Build the benchmarks of BERT networks on a GPU.
+    """Build the benchmarks of Vanilla BERT and the CEDR networks on a GPU in float16, against float32.
 
     Raises:
-        UsageError: If there is no GPU.
+        UsageError: If the machine has no CUDA device.
     """
     if not torch.cuda.is_available():
-        raise UsageError("this machine has no CUDA device")
+        raise UsageError("this machine has no CUDA device; run the benchmark on a machine with a GPU")
     return [build_benchmark(name, directory, 4, is_gpu=True) for name in ("vanilla_bert", "cedr_drmm", "cedr_knrm")]
 
 
 def build_snrm_benchmark(directory: Path) -> Benchmark:
-    """Build the benchmark of computing document vectors for SNRM's index, against the network's forward pass."""
+    """Build the benchmark of `encode_batch`, which computes the document vectors of SNRM's index, against `encode`."""
     checkpoint, collection = load_checkpoint(CHECKPOINT_DIR / "snrm"), load_collection(directory)
     premises = (collection["premise"].tolist() * (1 + DOCUMENTS // len(collection)))[:DOCUMENTS]
     ids = [np.array(checkpoint.tokeniser.encode_premise(text), dtype=np.int32) for text in premises]
@@ -147,7 +147,7 @@ def measure_precision(directory: Path, qrels: Path | None, topic_count: int | No
         UsageError: If no qrels are given or the processor does not support bfloat16.
     """
     if not qrels:
-        raise UsageError("add --qrels FILE")
+        raise UsageError("no qrels, which nDCG@5 needs; add --qrels FILE")
     checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), Dataset(directory)
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
     checkpoints = {
@@ -191,7 +191,7 @@ def _quantise(network: nn.Module) -> nn.Module:
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
-    """Raise AssertionError if scores differ by more than the tolerance, relative to scores above 1."""
+    """Raise AssertionError if scores differ by more than the tolerance, absolute up to a score of 1 and relative above."""
     difference = ((ours - baseline).abs() / baseline.abs().clamp(min=1)).max().item()
     if not difference <= tolerance:
         raise AssertionError(f"scores differ from the baseline by {difference:g}, more than {tolerance:g}")

@@ -30,7 +30,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def find_obstacle() -> str:
-    """Return why this machine cannot build images, or an empty string."""
+    """Return why this machine cannot build images, or an empty string if it can."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return "building an image needs root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -38,10 +38,10 @@ def find_obstacle() -> str:
 
 
 class Image:
-    """The container image, built and mounted."""
+    """A container image, built from the Dockerfile and mounted at `root`."""
 
     def __init__(self, work_dir: Path, ray: bool = False) -> None:
-        """Build the image, or reuse an earlier build.
+        """Build the image, reusing the base image of an earlier build.
 
         Args:
             work_dir: Empty directory, or the directory of an earlier build.
@@ -94,7 +94,7 @@ class Image:
     def run(
         self, command: list[str], mounts: Mapping[str, tuple[Path, str]], environment: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Run a command as `start` does and return its exit code and standard error."""
+        """Run a command under the conditions of `start`, wait, and return its exit code and standard error."""
         process = self.start(command, mounts, environment)
         stderr = process.communicate()[1]
         return process.returncode, stderr
@@ -136,7 +136,7 @@ def _run_command(*command: str) -> str:
 def _find_cpu_index(work_dir: Path) -> str:
     """Return the URL of the index of CPU builds of torch.
 
-    If it is unreachable, build a local index from the wheel in the configured package index.
+    If it is unreachable, build a local index of the torch wheel that pip downloads from its configured index.
     """
     try:
         with urlopen(f"{CPU_INDEX}/torch/", timeout=10):
@@ -170,7 +170,7 @@ def _write_pip_settings(work_dir: Path) -> list[Path]:
 
 
 def _find_local_paths(words: list[str]) -> list[Path]:
-    """Return the existing paths among words; for a file:// URL, its parent directory, which may contain the packages."""
+    """Return the words that are existing absolute paths, and the parent directories (possibly of packages) of file:// URLs."""
     urls = [Path(word.removeprefix("file://")).parent for word in words if word.startswith("file://")]
     return sorted(path for path in {*urls, *map(Path, words)} if path.is_absolute() and path.exists())
 

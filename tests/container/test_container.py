@@ -16,7 +16,7 @@ from submission import __version__
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
 from tests.container.image import Image, find_obstacle, read_revision
-from tests.unit.test_readme import tira_commands
+from tests.unit.test_readme import read_tira_commands
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle() or "-")]
 
@@ -26,7 +26,7 @@ MAX_IMAGE_BYTES = 2.5e9  # maximum size of the CPU image
 
 @pytest.fixture(scope="session")
 def build_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the build directory: ARAGORN_IMAGE if set, which later test runs reuse, else a temporary one."""
+    """Return the build directory: that in ARAGORN_IMAGE, which later test runs reuse, or a temporary one if it is not set."""
     persistent = os.environ.get("ARAGORN_IMAGE")
     return Path(persistent) if persistent else tmp_path_factory.mktemp("image")
 
@@ -39,7 +39,7 @@ def image(build_dir: Path) -> Image:
 
 @pytest.fixture(scope="session")
 def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the sample, readable by all users and with only three topics for speed."""
+    """Copy three topics and the corpus of the sample to a directory that all users can read."""
     input_dir = Path(shutil.copytree(SAMPLE, tmp_path_factory.mktemp("data") / "input"))
     topics = (SAMPLE / "topics.xml").read_text().split("<topic>")
     (input_dir / "topics.xml").write_text("<topic>".join(topics[:4]).rstrip() + "\n</topics>\n")
@@ -50,7 +50,7 @@ def input_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def expected_dir(input_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write runs with run.sh on this machine, outside the container."""
+    """Write the runs of all systems with run.sh on this machine, outside the container, and return their directory."""
     output = tmp_path_factory.mktemp("plain")
     flags = ["-i", str(input_dir), "-o", str(output), "--device", "cpu"]
     subprocess.run([str(ROOT / "run.sh"), *flags], check=True, capture_output=True)
@@ -65,7 +65,7 @@ def create_writable(directory: Path) -> Path:
 
 
 def start(image: Image, input_dir: Path, output: Path) -> subprocess.Popen[str]:
-    """Start all systems in a container, and return when the first results are there."""
+    """Start ranking with all systems in a container, and return the process when it has written fingerprint.json."""
     process = image.start(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
     while not (output / "fingerprint.json").exists():
         assert process.poll() is None
@@ -74,7 +74,7 @@ def start(image: Image, input_dir: Path, output: Path) -> subprocess.Popen[str]:
 
 
 def run(image: Image, input_dir: Path, output: Path) -> tuple[int, str]:
-    """Run all systems in a container; return the exit code and the log."""
+    """Rank with all systems in a container; return the exit code and the log."""
     return image.run(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
 
 
@@ -90,7 +90,7 @@ def run_like_tira(image: Image, system: str, input_dir: Path, output: Path, inpu
     environment |= {"TIRA_INPUT_DATASET": environment["inputDataset"], "TIRA_OUTPUT_DIR": environment["outputDir"]}
     if input_run:
         mounts["/tira-data/input-run"], environment["inputRun"] = (input_run, "ro"), "/tira-data/input-run"
-    code, log = image.run(["sh", "-c", f"sleep .1; {tira_commands()[system]}"], mounts, environment)
+    code, log = image.run(["sh", "-c", f"sleep .1; {read_tira_commands()[system]}"], mounts, environment)
     assert code == 0, log
     return log
 

@@ -1,4 +1,4 @@
-"""Fixtures of the contracts: commands that run in this process and whose exit codes and messages are checked."""
+"""Fixtures of the contract tests: a function that runs commands in this process, tiny checkpoints, and an input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXIT_CODES = {0, 2, 3, 4, 5, 6, 7, 8}  # all but 1, an internal error
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Call:
-    """Return a function that runs a command; it fails on undocumented exit codes, tracebacks and errors without a message."""
+    """Return a function that runs a command, asserts a documented exit code and error message, and returns code and output."""
     caplog.set_level("INFO")
 
     def run(*arguments: object, program: Callable[[list[str]], int] = submission) -> Outcome:
@@ -43,9 +43,9 @@ def call(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write the checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that only read them."""
-    directory = tmp_path_factory.mktemp("trained")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write checkpoints of a tiny KNRM and SNRM, and of query likelihood with RM3, for tests that only read them."""
+    directory = tmp_path_factory.mktemp("checkpoints")
     for seed, name in enumerate(("knrm", "snrm")):
         write_tiny_ranker(directory, name, seed)
     write_lexical(directory, "dirichlet_rm3", Dirichlet(), RM3(max_df_ratio=1.0))
@@ -54,5 +54,5 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def topics_and_corpus(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write an input of three topics, for tests that only read it."""
+    """Write an input of `corpus` and three topics, for tests that only read it."""
     return copy_with_topics(corpus, tmp_path_factory.mktemp("input") / "input")

@@ -1,4 +1,4 @@
-"""Input files of the tests of accepted and refused inputs, as mappings of names to contents."""
+"""Input files for the tests of valid and invalid inputs, as mappings from file name to content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENTS = "".join(f'{{"docno": "d{n}", "text": "{word} {TEXT}"}}\n' for n, wor
 
 
 def write_files(directory: Path, files: Files) -> Path:
-    """Write files to a new directory; text of a file named .gz is compressed, bytes are written unchanged."""
+    """Write files to a new directory; compress text if the file name ends in .gz, and write bytes unchanged."""
     directory.mkdir()
     for name, content in files.items():
         file = directory / name
@@ -40,47 +40,47 @@ def write_files(directory: Path, files: Files) -> Path:
 
 
 def join_lines(*rows: dict[str, Any] | str) -> str:
-    """Join JSON lines, passed as objects or text."""
+    """Format rows as JSON Lines; write a row that is text unchanged, so that it can be invalid."""
     return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
 def touche(corpus: Content = CORPUS, name: str = "args-me.json") -> Files:
-    """Return an input in Touché's format with two topics."""
+    """Return an input in Touché's format: two topics, and the file `name` with the content `corpus`."""
     return {"topics.xml": f"<topics>{TWO_TOPICS}</topics>", name: corpus}
 
 
 def touche_lines(*rows: dict[str, Any] | str) -> Files:
-    """Return an input in Touché's format with a corpus in JSON Lines."""
+    """Return an input in Touché's format: two topics, and a corpus in JSON Lines."""
     return touche(join_lines(*rows), "args-me.jsonl")
 
 
 def topics(content: Content, name: str = "topics.xml") -> Files:
-    """Return an input in Touché's format with a topics file."""
+    """Return an input in Touché's format: the topics file `name`, and a corpus of three valid arguments."""
     return {name: content, "args-me.json": CORPUS}
 
 
 def topic(qid: object, title: str) -> Files:
-    """Return an input in Touché's format with one topic."""
+    """Return an input in Touché's format: one topic, and a corpus of three valid arguments."""
     return topics(f"<topics>{TOPIC.format(qid, title)}</topics>")
 
 
 def arguments(*added: dict[str, Any] | str) -> Files:
-    """Return an input in Touché's format whose corpus has three valid arguments before the added ones."""
+    """Return an input in Touché's format: two topics, and a corpus of three valid arguments followed by `added`."""
     texts = [item if isinstance(item, str) else json.dumps(item) for item in [*ARGUMENTS, *added]]
     return touche(f'{{"arguments": [{",".join(texts)}]}}')
 
 
 def tirex(queries: Content = QUERIES, documents: Content = DOCUMENTS) -> Files:
-    """Return a TIREx data set."""
+    """Return a TIREx data set of queries.jsonl and documents.jsonl."""
     return {"queries.jsonl": queries, "documents.jsonl": documents}
 
 
 def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
-    """Return a TIREx data set of rerank.jsonl only, with documents d1, d2, …"""
+    """Return a TIREx data set of rerank.jsonl only; `fields` complete all rows, and docnos are d1, d2, … by default."""
     defaults = {"qid": "1", "query": "zoos", "text": "zoos"}
     return {"rerank.jsonl": join_lines(*({**defaults, "docno": f"d{n}", **fields, **row} for n, row in enumerate(rows, 1)))}
 
 
-def scored(*scores: object) -> str:
-    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …"""
+def format_lines(*scores: object) -> str:
+    """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order of ranks."""
     return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))

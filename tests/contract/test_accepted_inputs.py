@@ -1,4 +1,4 @@
-"""Unusual but valid inputs are read without loss, pass `check`, and are ranked as valid runs; former flags are accepted."""
+"""Tests that unusual valid inputs are read without loss, pass `check` and lead to valid runs; and that old flags still work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.contract.input_files import (
     TWO_TOPICS,
     Files,
     arguments,
+    format_lines,
     join_lines,
     rerank,
-    scored,
     tirex,
     topic,
     topics,
@@ -85,11 +85,11 @@ MATCHED: dict[str, Files] = {
 }  # fmt: skip
 RUNS: dict[str, tuple[str | bytes, str, str]] = {  # runs; --order; order in which their documents are re-ranked
     "BOM, comment and blank lines": (BOM + b"\n# a run\n1 Q0 a1 1 3.5 x\n\n", "auto", "1"),
-    "lowest scores": (scored("-3.4e38", "-3.4028235e38", "-3.4028235e38"), "auto", "1 2 3"),
+    "lowest scores": (format_lines("-3.4e38", "-3.4028235e38", "-3.4028235e38"), "auto", "1 2 3"),
     "equal ranks and scores": ("1 Q0 a1 1 1 t\n1 Q0 a2 1 1 t\n1 Q0 a3 1 2 t\n", "auto", "3 2 1"),
     "equal scores": ("1 Q0 a2 1 5 t\n1 Q0 a3 2 5 t\n1 Q0 a1 3 5 t\n", "auto", "2 3 1"),
-    "ranks against scores": (scored("3.5", "-1e300", "1e300"), "rank", "1 2 3"),
-    "scores against ranks": (scored("3.5", "-1e300", "1e300"), "score", "3 1 2"),
+    "ranks against scores": (format_lines("3.5", "-1e300", "1e300"), "rank", "1 2 3"),
+    "scores against ranks": (format_lines("3.5", "-1e300", "1e300"), "score", "3 1 2"),
 }  # fmt: skip
 
 
@@ -106,9 +106,9 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [*MATCHED, *UNMATCHED])
-def test_unusual_inputs_are_ranked(name: str, tmp_path: Path, trained: Path, call: Call) -> None:
+def test_unusual_inputs_are_ranked(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
     directory = write_files(tmp_path / "input", (MATCHED | UNMATCHED)[name])
-    flags = ["-i", directory, "--checkpoints", trained]
+    flags = ["-i", directory, "--checkpoints", tiny_models]
     code, output = call(
         "rank", *flags, "-o", tmp_path / "out", *(f"--system={system}" for system in SYSTEMS), "--device", "cpu"
     )
@@ -169,21 +169,21 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     assert reranked.corpus_fingerprint == dataset.corpus_fingerprint
 
 
-def test_short_documents_are_retrieved(tmp_path: Path, trained: Path, call: Call) -> None:
+def test_short_documents_are_retrieved(tmp_path: Path, tiny_models: Path, call: Call) -> None:
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
     documents = join_lines(*({"docno": number, "text": text} for number, text in enumerate(texts)))
     directory = write_files(tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents))
-    flags = ["-i", directory, "--checkpoints", trained, "-o", tmp_path / "out", "--device", "cpu"]
+    flags = ["-i", directory, "--checkpoints", tiny_models, "-o", tmp_path / "out", "--device", "cpu"]
     assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
     for system in SYSTEMS:
         assert set(read_run(tmp_path / "out" / f"aragorn-{system}.txt")["docno"]) == {"0", "3", "4", "6"}
 
 
 @pytest.mark.parametrize("system", ["bm25", "dirichlet_rm3"])
-def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path, trained: Path, call: Call) -> None:
+def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
     blank = join_lines(*({"docno": f"d{number}", "text": " "} for number in range(2)))
     directory = write_files(tmp_path / "input", tirex(documents=blank))
-    flags = ["-i", directory, "--checkpoints", trained, "--cache-dir", tmp_path / "work", f"--system={system}", "--device=cpu"]
+    flags = ["-i", directory, "--checkpoints", tiny_models, "--cache-dir", tmp_path / "w", f"--system={system}", "--device=cpu"]
     for output in ("first", "cached"):
         code, text = call("rank", *flags, "-o", tmp_path / output)
         assert (code, "all 2 documents are empty" in text) == (3, True)
@@ -192,9 +192,9 @@ def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path,
     assert sorted(read_run(tmp_path / "reranked" / "run.txt")["docno"]) == ["d0", "d1"]
 
 
-def test_supplied_scores_are_not_explained(tmp_path: Path, trained: Path, call: Call) -> None:
+def test_supplied_scores_are_not_explained(tmp_path: Path, tiny_models: Path, call: Call) -> None:
     directory = write_files(tmp_path / "input", rerank({"rank": 1, "score": 1.5}))
-    flags = ["-i", directory, "--checkpoints", trained, "--qid=1", "--docno=d1", "--device=cpu"]
+    flags = ["-i", directory, "--checkpoints", tiny_models, "--qid=1", "--docno=d1", "--device=cpu"]
     code, output = call("explain", *flags, "--system=bm25")
     assert (code, "bm25: scores supplied in " in output) == (2, True)
 
@@ -210,8 +210,8 @@ def test_tira_variables_set_directories(is_empty: bool, tmp_path: Path, call: Ca
     assert Path("runs" if is_empty else "elsewhere", "run.txt").exists()
 
 
-def test_former_flags_are_accepted(tmp_path: Path, trained: Path, call: Call) -> None:
-    flags = ["-i", write_files(tmp_path / "input", touche()), "--checkpoints", trained]
+def test_former_flags_are_accepted(tmp_path: Path, tiny_models: Path, call: Call) -> None:
+    flags = ["-i", write_files(tmp_path / "input", touche()), "--checkpoints", tiny_models]
     assert call("rank", *flags, "-o", tmp_path / "out", "--work", tmp_path / "cache", "--system=bm25")[0] == 0
     assert any((tmp_path / "cache").iterdir())
     assert call("explain", *flags, "--system=knrm", "--topic=1", "--document=a1")[0] == 0

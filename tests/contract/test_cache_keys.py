@@ -1,4 +1,4 @@
-"""Cache keys cover all code that runs while an artifact is computed, and no code that affects only other systems."""
+"""Tests that a cache key depends on all code that computes its artifact, and on no code that affects only other systems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from submission.data.document_store import DocumentStore
 from submission.storage import code_fingerprint as fingerprint_module
 from submission.storage.artifact_store import ArtifactStore
-from submission.storage.code_fingerprint import INDIFFERENT_MODULES, code_fingerprint, dependency_files, module_file
+from submission.storage.code_fingerprint import RESULT_NEUTRAL_MODULES, code_fingerprint, dependency_files, module_file
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT
@@ -32,16 +32,16 @@ MakeExecution, Patch = Callable[..., Execution], pytest.MonkeyPatch
 
 
 @contextmanager
-def executed(files: set[Path]) -> Iterator[None]:
-    """Record the files of `submission` whose functions are called in this thread or in threads that it starts."""
+def record_calls(files: set[Path]) -> Iterator[None]:
+    """Add to `files` the files of `submission` whose functions are called in this thread or in threads that it starts."""
 
-    def called(frame: Any, event: str, argument: object) -> None:
+    def record_call(frame: Any, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>" and "/submission/" in frame.f_code.co_filename:
             files.add(Path(frame.f_code.co_filename))
 
     outer = sys.getprofile(), threading.getprofile()
-    sys.setprofile(called)
-    threading.setprofile(called)
+    sys.setprofile(record_call)
+    threading.setprofile(record_call)
     try:
         yield
     finally:
@@ -50,26 +50,26 @@ def executed(files: set[Path]) -> Iterator[None]:
 
 
 class Keys:
-    """Files that code fingerprints and store keys depend on."""
+    """Recorder of the files that fingerprints and cache keys depend on, and of executed files that an artifact's key omits."""
 
     def __init__(self, patch: Patch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
         self.of_store: dict[Path, set[Path]] = {}
-        self.indifferent = {module_file(module) for module in (*INDIFFERENT_MODULES, *SERVICES)}
+        self.neutral = {module_file(module) for module in (*RESULT_NEUTRAL_MODULES, *SERVICES)}
         self.unkeyed: dict[str, set[Path]] = {}
         for name in KEYING:
             patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)
         for name, maker in MAKERS.items():
             module = import_module(f"submission.{name}")
-            patch.setattr(module, maker, self.checked(getattr(module, maker)))
+            patch.setattr(module, maker, self.record_files(getattr(module, maker)))
         open_cache = Execution.open_collection_cache
 
-        def recorded(execution: Execution, name: str, *parts: str) -> ArtifactStore:
+        def open_and_record(execution: Execution, name: str, *parts: str) -> ArtifactStore:
             store = open_cache(execution, name, *parts)
             self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
             return store
 
-        patch.setattr(Execution, "open_collection_cache", recorded)
+        patch.setattr(Execution, "open_collection_cache", open_and_record)
 
     @property
     def documents(self) -> list[Path]:
@@ -83,17 +83,17 @@ class Keys:
         }
         return digest
 
-    def checked(self, make: Callable[..., Any]) -> Callable[..., Any]:
+    def record_files(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
-        def wrapped(*arguments: Any, **named: Any) -> Any:
+        def make_and_record(*arguments: Any, **named: Any) -> Any:
             [store] = [argument for argument in arguments if isinstance(argument, ArtifactStore)]
             files: set[Path] = set()
-            with executed(files):
+            with record_calls(files):
                 result = make(*arguments, **named)
-            self.unkeyed[store.directory.name] = files - self.of_store[store.directory] - self.indifferent
+            self.unkeyed[store.directory.name] = files - self.of_store[store.directory] - self.neutral
             return result
 
-        return wrapped
+        return make_and_record
 
 
 FUSIONS = ("ensemble", "fusion")  # of many components
@@ -105,12 +105,12 @@ def test_fingerprint_covers_all_executed_code(
 ) -> None:
     keys, files = Keys(monkeypatch), set[Path]()
     execution = make_execution(topics_and_corpus, checkpoints=all_checkpoints_dir)
-    with executed(files):
+    with record_calls(files):
         execution.get_ranking(SYSTEMS[name].stage)
     assert keys.unkeyed
     assert not {store: {str(file.relative_to(ROOT)) for file in files} for store, files in keys.unkeyed.items() if files}
     assert {file.name for file in files} >= {"rankings.py"}
-    known = keys.indifferent.union(*keys.of_hash.values())
+    known = keys.neutral.union(*keys.of_hash.values())
     assert not {str(file.relative_to(ROOT)) for file in files - known}
 
 

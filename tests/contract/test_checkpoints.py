@@ -1,4 +1,4 @@
-"""Contract of checkpoints: damaged ones, and invalid ones with correct hashes, are refused with a message that names them."""
+"""Tests that a damaged checkpoint, and an invalid one with correct hashes, is refused with a message that names it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMPONENTS = {part.checkpoint: part for system in SYSTEMS.values() for part in i
 
 
 def replace_file(name: str, content: str | bytes) -> Change:
-    """Return a function that replaces a file and updates its hash."""
+    """Return a function that replaces a file of a checkpoint and updates the file's hash in provenance.json."""
 
     def change(directory: Path) -> None:
         (directory / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -41,7 +41,7 @@ def replace_file(name: str, content: str | bytes) -> Change:
 
 
 def set_value(name: str, path: tuple[str | int, ...], value: Any) -> Change:
-    """Return a function that sets a value in a JSON file, or deletes it if `value` is ..., and updates the hash of the file."""
+    """Return a function that sets the value at `path` in a JSON file, or deletes it if `value` is ..., and updates the hash."""
 
     def change(directory: Path) -> None:
         content = json.loads((directory / name).read_text())
@@ -62,7 +62,7 @@ def set_config(*path_and_value: Any) -> Change:
 
 
 def edit_weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
-    """Return a function that applies `change` to the weights and updates their hash."""
+    """Return a function that applies `change` to the weights of a checkpoint and updates the hash of the weight file."""
 
     def change_weights(directory: Path) -> None:
         tensors = safetensors.torch.load_file(directory / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Contract of determinism: runs depend on neither engine nor threads, nor on the order of systems, arguments and files."""
+"""Tests that runs do not depend on the engine, the number of threads, or the order of systems, arguments and files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rank = Callable[..., dict[str, bytes]]
 
 
 class RemoteEngine(LocalEngine):
-    """An engine that pickles inputs and results, as for remote processes, and completes the last shard first."""
+    """Local engine that pickles shards and results, as remote workers require, and completes the shards in reverse order."""
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
@@ -34,7 +34,7 @@ class RemoteEngine(LocalEngine):
 def rank(
     small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Rank:
-    """Return a function that ranks with systems, one of each kind by default, and returns the files of the output."""
+    """Return a function that ranks with systems (default: one of each kind), and returns the output files by relative path."""
 
     def run(*systems: str, source: Path = topics_and_corpus) -> dict[str, bytes]:
         output = tmp_path_factory.mktemp("out")

@@ -1,4 +1,4 @@
-"""Contract of output and cache directories: other files remain, other inputs need --overwrite, and full disks do no harm."""
+"""Tests that users' files remain in directories, runs of another input need --overwrite, and a full disk damages no result."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def output(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rank(call: Call, trained: Path, tmp_path: Path, output: Path) -> Rank:
-    """Return a function that ranks a small input with several systems; later flags replace the directories."""
+def rank(call: Call, tiny_models: Path, tmp_path: Path, output: Path) -> Rank:
+    """Return a function that ranks a small input with several systems; its arguments are flags that override the defaults."""
     source = write_files(tmp_path / "input", touche())
-    paths = ["-i", source, "-o", output, "--checkpoints", trained]
+    paths = ["-i", source, "-o", output, "--checkpoints", tiny_models]
     return lambda *flags: call("rank", *paths, "--device", "cpu", *SYSTEMS, *flags)
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that mounts an in-memory file system of a given size in KiB; later calls resize it."""
+    """Return a function that mounts an in-memory file system of a size in KiB, or resizes it, and returns its directory."""
     disk = tmp_path / "disk"
     disk.mkdir()
 

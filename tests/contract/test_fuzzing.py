@@ -1,4 +1,4 @@
-"""Randomly damaged inputs lead to valid runs or to an error with exit code 3, on which `rank` and `check` agree."""
+"""Tests that `rank` either writes valid runs for a randomly damaged input or exits with code 3, and that `check` agrees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from submission.data.run_validation import find_run_issues
 from tests.conftest import PREMISE
 from tests.contract.conftest import Call
-from tests.contract.input_files import HUB, rerank, scored, tirex, touche, touche_lines, write_files
+from tests.contract.input_files import HUB, format_lines, rerank, tirex, touche, touche_lines, write_files
 
 TOKENS = st.sampled_from([
     b"", b'"', b"{", b"}", b"[", b"]", b",", b":", b"<", b">", b"/", b"&", b"\\", b"\\u0000", b"\\ud800", b"\0", b"\xff",
@@ -21,7 +21,7 @@ TOKENS = st.sampled_from([
 ])  # fmt: skip
 Edits = list[tuple[float, int, bytes]]  # relative position, number of bytes to replace, and their replacement
 EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4)
-RUN = scored(3, 2, 1)
+RUN = format_lines(3, 2, 1)
 FORMATS = {  # files, and the name of the damaged one
     "topics": (touche(), "topics.xml"),
     "corpus": (touche(), "args-me.json"),
@@ -34,7 +34,7 @@ FORMATS = {  # files, and the name of the damaged one
 
 
 def apply_edits(content: object, edits: Edits) -> bytes:
-    """Replace bytes of a text."""
+    """Encode a text in UTF-8 and apply the edits in order."""
     data = str(content).encode()
     for position, length, replacement in edits:
         start = int(position * len(data))
@@ -44,12 +44,12 @@ def apply_edits(content: object, edits: Edits) -> bytes:
 
 @pytest.mark.parametrize("name", FORMATS)
 @given(edits=EDITS)
-def test_damaged_inputs_are_ranked_or_refused(name: str, edits: Edits, tmp_path: Path, trained: Path, call: Call) -> None:
+def test_damaged_inputs_are_ranked_or_refused(name: str, edits: Edits, tmp_path: Path, tiny_models: Path, call: Call) -> None:
     files, damaged = FORMATS[name]
     directory, out = tmp_path / "input", tmp_path / "out"
     shutil.rmtree(directory, ignore_errors=True)
     write_files(directory, {**files, damaged: apply_edits(files[damaged], edits)})
-    flags = ["-i", directory, "--checkpoints", trained]
+    flags = ["-i", directory, "--checkpoints", tiny_models]
     run = directory / "run.txt" if name == "run" else None
     systems = [f"--system={system}" for system in ("bm25", "dirichlet_rm3")]
     code, output = call(

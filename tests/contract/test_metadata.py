@@ -1,4 +1,4 @@
-"""Contract of ir-metadata.yml: valid for TIRA, with all methods and training data, merged over executions."""
+"""Tests that ir-metadata.yml is valid for TIRA, lists all methods and training data, and is merged over executions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_metadata(directory: Path) -> dict[str, Any]:
 
 
 def get_methods(metadata: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Map the names of the retrieval methods to their descriptions."""
+    """Map the name of each retrieval method in the metadata to its entry."""
     return {entry["name"]: entry for entry in metadata["method"]["retrieval"]}
 
 
@@ -41,7 +41,7 @@ def command(corpus_with_topics: Path, checkpoints_copy: Path, tmp_path: Path) ->
 
 @pytest.fixture(scope="module")
 def metadata(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Rank with all systems, check that TIRA accepts the metadata, and read them."""
+    """Rank with all systems, assert that TIRA accepts the metadata file, and return its content."""
     output = tmp_path_factory.mktemp("metadata")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ARAGORN_REVISION", "abc123")

@@ -26,7 +26,7 @@ VARIANTS = {"gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction
 
 
 def build(name: str, seed: int = 0) -> Ranker:
-    """Build a small network with random vectors; CEDR-DRMM in float64, so that rounding moves no similarity to another bin."""
+    """Build a small untrained network; CEDR-DRMM is in float64, so that rounding moves no similarity to another bin."""
     torch.manual_seed(seed)
     name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = get_ranker_class(name)
@@ -41,7 +41,7 @@ def build(name: str, seed: int = 0) -> Ranker:
     return ranker.eval()
 
 
-def texts(seed: int, count: int, longest: int) -> list[list[int]]:
+def generate_texts(seed: int, count: int, longest: int) -> list[list[int]]:
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
     return [torch.randint(1, VOCABULARY, (length,), generator=generator).tolist() for length in lengths]
@@ -63,7 +63,7 @@ def assert_close(actual: Tensor, expected: Tensor) -> None:
 
 @torch.no_grad()
 def test_score_does_not_depend_on_the_batch(name: str) -> None:
-    ranker, queries, documents = build(name), texts(1, 9, 10), texts(2, 9, 40)
+    ranker, queries, documents = build(name), generate_texts(1, 9, 10), generate_texts(2, 9, 40)
     together = ranker(*pad(queries), *pad(documents))
     assert together.shape == (9,)
     assert together.unique().numel() > 5
@@ -89,7 +89,7 @@ def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int
 @pytest.mark.parametrize("longest", [0, 1, 4, 40])
 def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: int) -> None:
     ranker = build(name)
-    documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
+    documents = [[], [1] * longest, *(generate_texts(3, 80, longest) if longest else []), *([query] if longest == 40 else [])]
     score = ranker.prepare_queries(pad([[9, 8], query, [3]])[0])
     actual = score(*pad([query]), *pad(documents))
     assert actual.shape == (len(documents),)
@@ -102,7 +102,7 @@ def test_topic_scores_equal_pair_scores(name: str, query: list[int], longest: in
 @pytest.mark.parametrize("longest", [0, 1, 4, 5, 40])
 def test_encode_batch_equals_encode(name: str, longest: int) -> None:
     ranker = build(name)
-    documents = [[], [1] * longest, *(texts(3, 80, longest) if longest else [])]
+    documents = [[], [1] * longest, *(generate_texts(3, 80, longest) if longest else [])]
     actual = ranker.encode_batch(*pad(documents))
     assert longest < 4 or actual.abs().max() > 0.01
     assert_close(actual, torch.cat([ranker.encode(*pad([document])) for document in documents]))
@@ -133,7 +133,7 @@ def test_explanation_sums_to_the_score(name: str, query: list[int], document: li
 
 def test_parameters_get_gradients_and_tensors_are_registered(name: str) -> None:
     ranker = build(name)
-    score = ranker(*pad(texts(1, 16, 10)), *pad(texts(2, 16, 40)))
+    score = ranker(*pad(generate_texts(1, 16, 10)), *pad(generate_texts(2, 16, 40)))
     score.square().sum().backward()  # type: ignore[no-untyped-call]
     for parameter, value in ranker.named_parameters():
         assert value.grad is not None, parameter
@@ -147,7 +147,7 @@ def test_parameters_get_gradients_and_tensors_are_registered(name: str) -> None:
 
 @torch.no_grad()
 def test_matching_is_float32_under_autocast(name: str) -> None:
-    ranker, queries, documents = build(name).float(), texts(1, 9, 10), texts(2, 9, 40)
+    ranker, queries, documents = build(name).float(), generate_texts(1, 9, 10), generate_texts(2, 9, 40)
     expected = ranker(*pad(queries), *pad(documents))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         actual = ranker(*pad(queries), *pad(documents))
@@ -181,7 +181,7 @@ def test_dropout_only_in_training(name: str) -> None:
     ranker = build(name)
     if not any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in ranker.modules()):
         pytest.skip("no dropout")
-    pair = (*pad(texts(1, 9, 10)), *pad(texts(2, 9, 40)))
+    pair = (*pad(generate_texts(1, 9, 10)), *pad(generate_texts(2, 9, 40)))
     assert torch.equal(ranker(*pair), ranker(*pair))
     ranker.train()
     assert not torch.equal(ranker(*pair), ranker(*pair))
@@ -198,7 +198,7 @@ def all_pairs(queries: list[list[int]], premises: list[list[int]]) -> TokenisedP
 
 
 def test_score_pairs_equals_forward(name: str) -> None:
-    ranker, queries, premises = build(name), texts(1, 3, 10), [[], *texts(2, 30, 40)]
+    ranker, queries, premises = build(name), generate_texts(1, 3, 10), [[], *generate_texts(2, 30, 40)]
     pairs = all_pairs(queries, premises)
     actual = score_pairs(ranker, pairs, CPU)
     assert actual.dtype == np.float32
@@ -208,7 +208,7 @@ def test_score_pairs_equals_forward(name: str) -> None:
 
 
 def test_scores_do_not_depend_on_threads(name: str) -> None:
-    ranker, pairs = build(name), all_pairs(texts(1, 3, 10), texts(2, 120, 60))
+    ranker, pairs = build(name), all_pairs(generate_texts(1, 3, 10), generate_texts(2, 120, 60))
     before, scores = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Invalid inputs and flags are refused with a documented exit code and a message that names place and cause, without output."""
+"""Tests that invalid inputs and flags cause a documented exit code and a message with place and cause, but no output."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.contract.input_files import (
     Content,
     Files,
     arguments,
+    format_lines,
     join_lines,
     rerank,
-    scored,
     tirex,
     topic,
     topics,
@@ -46,7 +46,7 @@ def link_to(target: str) -> Content:
 
 
 def write_bomb(file: Path) -> None:
-    """Write a small gzip file that exceeds the limit when it is decompressed."""
+    """Write a small gzip file that exceeds the size limit when it is decompressed."""
     file.write_bytes(gzip.compress(b"\0" * (84 << 20)))
 
 
@@ -110,11 +110,11 @@ RUNS: dict[str, tuple[Content, str]] = {  # run to re-rank; part of the message
     "mark in document": ("1 Q0 a\u200b1 1 3 x\n", "docno 'a\\\\u200b1'; ids must be non-empty"),
     "rank of many digits": (f"1 Q0 a1 {MANY_DIGITS} 3 x\n", "line 1: invalid rank '7777"),
     **{
-        f"score {score}": (scored("2", score), f"line 2: invalid score '{score}'; expected a finite number")
+        f"score {score}": (format_lines("2", score), f"line 2: invalid score '{score}'; expected a finite number")
         for score in ("nan", "inf", "1e309", "3,5", "1_0", "\u0661")
     },
-    "several errors": (scored("x", "y"), "(and 1 other invalid line; `check --run` lists all)"),
-    "ranks against scores": (scored("1", "2"), "line 2: ranks and scores disagree in 1 of 1 topics; first in topic 1: a2"),
+    "several errors": (format_lines("x", "y"), "(and 1 other invalid line; `check --run` lists all)"),
+    "ranks oppose scores": (format_lines("1", "2"), "line 2: ranks and scores disagree in 1 of 1 topics; first in topic 1: a2"),
     "duplicate": ("1 Q0 a1 1 3 x\n1 Q0 a1 2 2 x\n", "duplicate document a1 in topic 1 (first in line 1)"),
     "not UTF-8": (b"1 Q0 a\xff 1 3 x\n", "not UTF-8"),
     "FIFO": (os.mkfifo, "a FIFO"),

@@ -1,4 +1,4 @@
-"""Contract of cached results: whatever is stopped, damaged or of other inputs is recomputed to the same bytes."""
+"""Tests that results that are incomplete, damaged or of another input are computed again, to the same bytes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Change = Callable[[Path], object]
 
 
 class Ranking:
-    """The `rank` command with an input, checkpoints, and a directory for output and cache."""
+    """A `rank` command with an input and checkpoints, whose output and cache are in one directory."""
 
     def __init__(self, directory: Path, source: Path, checkpoints: Path) -> None:
         self.directory, self.output, self.cache = directory, directory / "out", directory / "cache"
         self.paths = ["-i", str(source), "--checkpoints", str(checkpoints), "--device", "cpu"]
 
     def rank(self, *systems: str) -> dict[str, bytes]:
-        """Rank with the cache, and return the files of the output; their names do not contain a directory."""
+        """Rank with the cache and systems (default: one of each kind), and return the output files by name."""
         flags = [flag for name in systems or KINDS for flag in ("--system", name)]
         assert main(["rank", *self.paths, "-o", str(self.output), "--cache-dir", str(self.cache), *flags]) == 0
         return read_files(self.output)
 
     def read_cache(self) -> dict[str, bytes]:
-        """Map the names of cached files to contents; SQLite does not write the same bytes again."""
+        """Map the path of each cached file to its content, without the documents, which SQLite writes with varying bytes."""
         return {name: content for name, content in read_files(self.cache).items() if not name.startswith("documents-")}
 
 
@@ -47,7 +47,7 @@ class Ranking:
 def complete(
     small_shards: None, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Ranking:
-    """Rank with a system of each kind."""
+    """Rank with a system of each kind, for tests that only read the output and cache."""
     ranking = Ranking(tmp_path_factory.mktemp("complete"), topics_and_corpus, all_checkpoints_dir)
     assert len(ranking.rank()) == len(KINDS) + 2
     return ranking
@@ -55,7 +55,7 @@ def complete(
 
 @pytest.fixture
 def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
-    """Copy the output and cache, for tests that change them."""
+    """Copy the output and cache of `complete`, for tests that change them."""
     shutil.copytree(complete.directory, tmp_path / "copy")
     return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
 
@@ -64,7 +64,7 @@ def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, 
 def test_stopped_systems_resume(
     name: str, complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
 ) -> None:
-    """Stop before the 7th renaming, the 13th after that, and so on; they complete artifacts, and manifests that list them."""
+    """Stop the first execution before it renames an 8th complete file, the second before a 14th, and so on."""
     replace, renames, stops = Path.replace, 0, 0
     ranking = Ranking(tmp_path / "stopped", topics_and_corpus, all_checkpoints_dir)
 
@@ -88,7 +88,7 @@ def test_stopped_systems_resume(
 
 
 def reverse(file: Path) -> None:
-    """Reverse the rows of an array, or the bytes of another file."""
+    """Reverse the rows of an array file (.npy), or the bytes of a file of another type."""
     if file.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, np.load(file)[::-1].copy())
@@ -110,7 +110,7 @@ DAMAGES: dict[str, Change] = {
 
 
 def test_damaged_artifacts_are_rebuilt(complete: Ranking, copy: Ranking, caplog: pytest.LogCaptureFixture) -> None:
-    """Damage every other file, each in another way, and delete the rankings, so that the others are read."""
+    """Damage every second cached file, by each kind of damage in turn; delete rankings and runs, so that the rest is read."""
     files = [file for file in sorted(copy.cache.rglob("*")) if file.is_file() and file.name != "manifest.json"]
     damages = itertools.cycle(DAMAGES.values())
     for file in files[::2]:

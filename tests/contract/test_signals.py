@@ -1,4 +1,4 @@
-"""Contract of interruptions: at any time a one-line message, a documented exit code, complete runs, and a usable cache."""
+"""Tests that an interruption at any time leaves complete runs and a usable cache, with a one-line message and exit code."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ STARTUP_SECONDS = 0.3  # before this, signal handlers may not be installed
 
 
 @pytest.fixture
-def command(tmp_path: Path, trained: Path) -> list[str]:
-    """Return a `rank` command."""
+def command(tmp_path: Path, tiny_models: Path) -> list[str]:
+    """Return a `rank` command that ranks a small input with bm25 and knrm, with a cache."""
     source = write_files(tmp_path / "input", touche())
-    paths = ["-i", source, "-o", tmp_path / "out", "--cache-dir", tmp_path / "cache", "--checkpoints", trained]
+    paths = ["-i", source, "-o", tmp_path / "out", "--cache-dir", tmp_path / "cache", "--checkpoints", tiny_models]
     return ["rank", *map(str, paths), "--device", "cpu", "--system", "bm25", "--system", "knrm"]
 
 
 @pytest.fixture(autouse=True)
 def default_signal_handlers() -> Iterator[None]:
-    """Reset signal handlers, since children of a background job in a shell ignore SIGINT."""
+    """Install signal handlers, since children of a process that ignores SIGINT, as background jobs do, ignore it too."""
     handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
     yield
     for signum, handler in handlers.items():
@@ -86,7 +86,7 @@ def count_files(directory: Path) -> int:
 
 
 def test_killed_executions_resume(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> None:
-    """Rank with all systems in a process that is killed or interrupted whenever a random number of files exists."""
+    """Stop ranking once by each signal, when a random number of cached files exists, and rank again until complete."""
     paths = ["-i", topics_and_corpus, "--checkpoints", all_checkpoints_dir, "-o", tmp_path / "out"]
     command = ["rank", *map(str, paths), "--device", "cpu", "--cache-dir"]
     assert main([*command, str(tmp_path / "whole")]) == 0

@@ -38,14 +38,14 @@ def open_execution(checkpoints: Path, source: Path, run: Path | None = None, qid
 
 @pytest.fixture(scope="module")
 def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Execution]:
-    """Create the reference execution, which ranks with each system once."""
+    """Open an execution without a supplied run, which the tests share so that each system ranks only once."""
     with open_execution(all_checkpoints_dir, topics_and_corpus) as execution:
         yield execution
 
 
 @pytest.fixture(scope="module")
 def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
-    """Create an execution that re-ranks a supplied run."""
+    """Open an execution that re-ranks the run of `write_supplied_run`."""
     run = write_supplied_run(execution, tmp_path_factory.mktemp("run"))
     with open_execution(execution.checkpoints.directory, execution.input.directory, run) as reranking:
         yield reranking
@@ -53,7 +53,7 @@ def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def single_topic(execution: Execution) -> Iterator[Execution]:
-    """Create an execution for topic 2."""
+    """Open an execution that ranks topic 2 only."""
     with open_execution(execution.checkpoints.directory, execution.input.directory, qid="2") as single_topic:
         yield single_topic
 

@@ -1,4 +1,4 @@
-"""Contract of training tasks: stopped runs resume with the same bytes; micro-batches, validation and refusals are uniform."""
+"""Tests of all training tasks: resumption to the same bytes, micro-batches, validation, and refusal of damaged tables."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TAGGER = {"dimensions": 6, "letter_dimensions": 4, "filters": 3, "hidden": 6, "d
 
 
 def recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
-    """Build a recipe of two epochs, each with a validation at its end."""
+    """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half a batch."""
     sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
     training = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes)
     return Recipe(task=task, network=network, training=training, **({"ranker": "knrm"} | fields))
@@ -88,7 +88,7 @@ KNOWN = {  # losses and metrics at both validations, and the first metric of the
 
 @pytest.fixture(autouse=True, scope="module")
 def _skip_plots() -> Iterator[None]:
-    """Skip the learning curves, which would take most of the time."""
+    """Skip plotting the learning curves, which would take most of the tests' time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_loop, "plot", lambda *_: b"")
         yield
@@ -96,7 +96,7 @@ def _skip_plots() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare the data of all tasks, and an encoder."""
+    """Prepare a working directory with the data of all tasks, and a tiny encoder next to it."""
     directory = tmp_path_factory.mktemp("tasks")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     write_ukp(directory / "quality", debates=5)
@@ -120,20 +120,20 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
 
 
 def with_encoder(recipe: Recipe, work: Path) -> Recipe:
-    """Name the encoder of the fixture in a recipe that has one."""
+    """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder settings."""
     encoder = recipe.encoder
     return replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny"))) if encoder != EncoderSettings() else recipe
 
 
 def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
-    """Build a task and its network."""
+    """Build the network of a recipe and the training task that fits it."""
     recipe = with_encoder(RECIPES[task], work)
     trainee = build_network(recipe, work / default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
-    """Train a network and return its checkpoint; the task names the run."""
+    """Train a network and return its checkpoint, `work / name`; the training state is in work/fit/TASK."""
     recipe, checkpoint, run = with_encoder(recipe, work), work / name, recipe.task.table_name()
     fit(run, recipe, work, work / default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
     return checkpoint
@@ -141,7 +141,7 @@ def train(recipe: Recipe, work: Path, name: str) -> Path:
 
 @contextmanager
 def stop_at(owner: Any, name: str, call: int) -> Iterator[None]:
-    """Expect that the code in the context is interrupted at a call, counted from 0, of a function."""
+    """Interrupt the code in the context at call `call`, from 0, of the function `name` of `owner`; fail if it never occurs."""
     function, calls = getattr(owner, name), iter(range(10**6))
 
     def call_or_stop(*arguments: Any, **named: Any) -> Any:
@@ -165,7 +165,7 @@ STOPS = [  # function and number of the call in which a run stops
 
 @pytest.fixture(scope="module", params=RECIPES)
 def whole(request: pytest.FixtureRequest, work: Path) -> tuple[str, dict[str, bytes], bytes]:
-    """Train a task without interruption; return its name, the files of the checkpoint, and the log."""
+    """Train each task without interruption; return the task's name, the files of the checkpoint by path, and the log."""
     task = request.param
     files = read_files(train(RECIPES[task], work, f"{task} whole"))
     return task, files, (work / "fit" / task / "log.jsonl").read_bytes()

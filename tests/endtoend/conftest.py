@@ -1,4 +1,4 @@
-"""Fixtures of the end-to-end tests: a tiny encoder, judgments, and assertions about failing commands."""
+"""Fixtures of the end-to-end tests: an execution, a tiny encoder, judgments, and an assertion that a command fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AssertFails = Callable[..., None]
 
 @pytest.fixture
 def execute(make_execution: Execute, corpus_with_topics: Path, checkpoints_copy: Path) -> Execute:
-    """Return a function that opens an execution on three topics with the checkpoints of all systems."""
+    """Return a function that opens an execution on `corpus_with_topics` with the checkpoints of all systems."""
     return partial(make_execution, corpus_with_topics, checkpoints=checkpoints_copy)
 
 
@@ -44,9 +44,9 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
-    """Write judgments for the three topics to two files.
+    """Write judgments of topic 1 to one file, and of topics 2 and 3 to another.
 
-    The documents that contain the first word of a topic are judged, and every fifth of them is relevant.
+    The documents that contain a topic's first word are judged, and every fifth of them, from the first, is relevant.
     """
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     lines: list[list[str]] = [[], []]
@@ -62,7 +62,7 @@ def qrels_files(corpus_with_topics: Path, tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def assert_fails(capsys: Capture) -> AssertFails:
-    """Return a function that asserts that a `training` command fails with an exit code and an error message."""
+    """Return a function that asserts that a `training` command fails with an exit code and a message on standard error."""
 
     def check(code: int, message: str, *command: object) -> None:
         assert main([*map(str, command)]) == code

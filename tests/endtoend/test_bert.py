@@ -1,4 +1,4 @@
-"""Test BERT networks from encoder to run, with a tiny encoder and without internet access."""
+"""Tests of BERT networks, from a tiny encoder to a run, without internet access."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ validation_queries = 5
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
-    """Return a function that writes a recipe, with `encoder_keys` in [encoder], and returns the command that trains with it."""
+    """Return a function that writes a recipe, with `encoder_keys` in its [encoder], and returns the command that fits it."""
 
     def command(ranker: str, frozen: int = -1, encoder_keys: str = "", epochs: int = 1) -> list[str]:
         recipe = RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, epochs=epochs)

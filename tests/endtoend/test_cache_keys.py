@@ -1,4 +1,4 @@
-"""Tests of which artifacts the `rank` command computes again after an edit of a module."""
+"""Tests that an edit of a module makes `rank` compute again exactly the cached artifacts that depend on the module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASES = {  # edited module → artifacts, named after their kind and checkpoint,
     "retrieval/term_weighting": {*LEXICAL, *DEEPCT, TARGER, QUALITY, FUSION},
     "output/runs": set(),
 }  # fmt: skip
-INDIFFERENT_EDITS = {  # (old text, new text) of modules; without old text, the new text is appended
+NEUTRAL_EDITS = {  # (old text, new text) of modules; without old text, the new text is appended
     **dict.fromkeys(["__main__", "check", "cli", "rank", "errors", "engine/ray_engine", "search/server"], ("", "ADDED = 1\n")),
     "models/rankers/gru": ('"""', '"""Edited. '),
     "retrieval/term_index": ('"term index: %d', '"index of terms: %d'),
@@ -52,14 +52,14 @@ class CachedRun:
     command: list[str]
 
     def rank(self) -> set[str]:
-        """Rank, and return the artifacts that were computed."""
+        """Rank with the cache, and return the names of the artifacts that were not in it."""
         cache_dir, output = self.source / "cache", self.source / "runs"
         before = set(cache_dir.glob("*"))
         assert main([*self.command, "-o", str(output), "--cache-dir", str(cache_dir), "--overwrite"]) == 0
         return {path.name.rpartition("-")[0] for path in set(cache_dir.glob("*")) - before}
 
     def rank_with_edits(self, edits: dict[str, tuple[str, str]]) -> set[str]:
-        """Rank with edited modules, and return the artifacts that were computed again."""
+        """Edit modules, rank, restore the modules, and return the names of the artifacts that were computed again."""
         contents = {self.source / "submission" / f"{module}.py": edit for module, edit in edits.items()}
         originals = {file: file.read_text() for file in contents}
         try:
@@ -76,7 +76,7 @@ class CachedRun:
 
 @pytest.fixture(scope="module")
 def cached_run(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CachedRun]:
-    """Rank with all systems, so that all artifacts are cached."""
+    """Copy the source tree and rank with all systems, so that all artifacts are cached."""
     directory = tmp_path_factory.mktemp("keys")
     shutil.copytree(ROOT / "submission", directory / "submission", ignore=shutil.ignore_patterns("__pycache__", "sample"))
     input_dir = copy_with_topics(corpus, directory / "input")
@@ -95,7 +95,7 @@ def test_edits_recompute_only_dependent_artifacts(cached_run: CachedRun, module:
 
 
 def test_edits_of_messages_recompute_nothing(cached_run: CachedRun) -> None:
-    assert cached_run.rank_with_edits(INDIFFERENT_EDITS) == set()
+    assert cached_run.rank_with_edits(NEUTRAL_EDITS) == set()
 
 
 def test_edits_of_the_document_store_recompute_everything(cached_run: CachedRun) -> None:

@@ -1,4 +1,4 @@
-"""Tests that all commands support custom stages and systems that are registered in the catalogue."""
+"""Tests that commands support custom stages and systems that are registered in the catalogue."""
 
 from __future__ import annotations
 

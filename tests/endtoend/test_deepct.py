@@ -71,7 +71,7 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
 
 @pytest.fixture
 def fit(corpus: Path, encoder: Path, tmp_path: Path) -> list[str]:
-    """Prepare the passages of arguments that have a topic or a discussion title; return the command that fits DeepCT."""
+    """Prepare passages of arguments, two thirds of which have a discussion title; return the command that fits DeepCT."""
     arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
     for index, record in enumerate(arguments):
         titled = {"discussionTitle": record["conclusion"]}

@@ -22,7 +22,7 @@ STAGE, BM25, CONCLUSIONS = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage, FUSION
 
 
 def compute_cosines(execution: Execution, title: str) -> pd.Series:
-    """Compute the cosine similarities of all conclusions to a title, in descending order."""
+    """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by conclusion."""
     checkpoint = STAGE.load_checkpoint(execution.checkpoints)
     assert isinstance(checkpoint, RankerCheckpoint)
     conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))

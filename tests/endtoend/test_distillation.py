@@ -22,7 +22,7 @@ from training.tasks.distillation import DistillationSpec
 
 @pytest.fixture
 def titled(corpus_with_topics: Path) -> Path:
-    """Add debate titles to the corpus: conclusions with so many other words that they do not paraphrase the topics."""
+    """Give each argument a debate title: its conclusion and enough further words that the title paraphrases no topic."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for record in arguments:
         record["context"] = {"discussionTitle": f"{record['conclusion']}, as everybody believes who has ever lived anywhere"}
@@ -32,7 +32,7 @@ def titled(corpus_with_topics: Path) -> Path:
 
 @pytest.fixture
 def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
-    """Return the command that prepares the teacher's scores."""
+    """Return a function that returns the command that prepares the teacher's scores of 8 documents for each of 60 titles."""
     paths = ["-i", str(titled), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     return lambda *flags: ["prepare", "distillation", *paths, "--titles", "60", "--documents", "8", *flags]
 

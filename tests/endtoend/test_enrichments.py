@@ -47,7 +47,7 @@ def checkpoints(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def flags(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], checkpoints: Path) -> list[str]:
-    """Return the flags of all commands, and write the grids."""
+    """Write two grids, and return the flags that all commands share."""
     (tmp_path / "mine.toml").write_text(GRID)
     (tmp_path / "other.toml").write_text(OTHER_GRID)
     qrels = [flag for file in qrels_files for flag in ("--qrels", str(file))]
@@ -57,7 +57,7 @@ def flags(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path], che
 
 @pytest.fixture
 def compare(flags: list[str], tmp_path: Path) -> list[str]:
-    """Return the command that compares enrichments in a study."""
+    """Return the command of the study that compares two enrichments on both grids."""
     grids = ["--grid", str(tmp_path / "mine.toml"), "--grid", str(tmp_path / "other.toml")]
     return ["study", "enrichments", "one", "two", *grids, "-o", str(tmp_path / "table.csv"), *flags]
 
@@ -115,7 +115,7 @@ def test_study_tabulates_cross_validated_means(compare: list[str], tmp_path: Pat
 
 
 def cross_validate(values: np.ndarray) -> dict[str, float]:
-    """Average the measures over two folds, topic 1 and the remaining topics, each at the best grid point of the other."""
+    """Average the measures over topics; topic 1 is ranked at the best grid point of topics 2 and 3, and vice versa."""
     selection = [grid_search.STORED_MEASURES.index(measure) for measure in ("nDCG@5 (Touché)", "MAP all")]
     first, second = (
         max(range(3), key=lambda point: tuple(values[point][rows][:, selection].mean(axis=0).round(9)))

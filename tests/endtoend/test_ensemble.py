@@ -1,4 +1,4 @@
-"""Tests of the members of the ensemble of networks."""
+"""Tests of the members of the ensemble of networks and of the message if they are missing."""
 
 from __future__ import annotations
 

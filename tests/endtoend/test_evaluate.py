@@ -35,7 +35,7 @@ EXPECTED = {
 
 
 def format_lines(pattern: str, documents: dict[str, str] = DOCUMENTS, by_docno: bool = False) -> str:
-    """Format a run, each line by a pattern of {q}, {d}, rank {r} from 1, and score {s}, in the order of ranks or docnos."""
+    """Format a run by rank, or by docno if `by_docno`, with topic {q}, document {d}, rank {r} from 1 and score {s} per line."""
     lines = [
         pattern.format(q=qid, d=docno, r=rank, r0=rank - 1, r10=rank * 10, reverse=9 - rank, s=len(docnos) - rank) + "\n"
         for qid, docnos in documents.items()

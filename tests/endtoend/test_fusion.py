@@ -52,7 +52,7 @@ MINE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in NAME
 
 
 def fuse(directory: Path, text: str = RECIPE, output: str = "mine", qrels: Sequence[object] = (QRELS,)) -> list[str]:
-    """Write a recipe, and return the command that fits it to the sample."""
+    """Write a recipe, and return the command that fits it to the topics and qrels of the sample."""
     (directory / "mine.toml").write_text(text)
     paths = ["--work-dir", directory / "work", "-o", directory / output, "--results", directory / f"{output}-tables"]
     flags = ["-i", SAMPLE, "--checkpoints", directory, "--device", "cpu", *paths]
@@ -61,7 +61,7 @@ def fuse(directory: Path, text: str = RECIPE, output: str = "mine", qrels: Seque
 
 @pytest.fixture(scope="module")
 def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Copy the checkpoints of the fusion's members, and compare fusions over two repetitions of the cross-validation."""
+    """Copy the checkpoints of the fusion's members, and reduce the repetitions of the cross-validation to two."""
     directory = tmp_path_factory.mktemp("fusion")
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, directory / name)
@@ -72,13 +72,13 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def fitted(members: Path) -> Path:
-    """Fit the recipe, and return the checkpoint."""
+    """Fit the fusion of `RECIPE`, and return its checkpoint."""
     assert main(fuse(members)) == 0
     return members / "mine"
 
 
 def read_table(fitted: Path, name: str, index: str) -> pd.DataFrame:
-    """Read a table of results and, if it has several measures, select nDCG@5."""
+    """Read a table of results, only with its rows of nDCG@5 if it has a column `measure`."""
     table = pd.read_csv(fitted.with_name("mine-tables") / f"mine_{name}.csv").set_index(index)
     return table[table["measure"] == "nDCG@5 all"] if "measure" in table else table
 
@@ -176,7 +176,7 @@ STAGE = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in POO
 
 @pytest.fixture
 def fusion_checkpoint(checkpoints_copy: Path) -> Path:
-    """Write checkpoints of untrained networks and a fusion of them."""
+    """Write untrained checkpoints and that of the fusion `STAGE` of their systems, and return their directory."""
     write_learned_fusion(checkpoints_copy, "mine", STAGE, POOL_DEPTHS, WEIGHTS)
     return checkpoints_copy
 

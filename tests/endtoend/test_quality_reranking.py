@@ -44,7 +44,7 @@ assert isinstance(STAGE, QualityRerankingStage)
 
 @pytest.fixture
 def work(encoder: Path, tmp_path: Path) -> Path:
-    """Train a network on two data sets, and return the working directory."""
+    """Train an argument quality network on two data sets, and return the working directory."""
     write_ukp(tmp_path / "published", debates=5)
     write_ibm(tmp_path / "published")
     prepare_quality(tmp_path / "published", ["ukp", "ibm"], tmp_path / "work")

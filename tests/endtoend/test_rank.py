@@ -20,7 +20,7 @@ MakeInput = Callable[..., Path]
 
 
 def run_sh(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run run.sh without the caller's environment variables for TIRA and Python."""
+    """Run run.sh in the directory `cwd`, without the environment variables of TIRA and Python."""
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("TIRA", "inputDataset", "outputDir", "PYTHON"))
     }

@@ -59,14 +59,14 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
 
 
 def compute_slowly(folder: Path, index: int) -> bytes:
-    """Compute a shard slowly and create a trace file named after the shard and the process id."""
+    """Create a trace file named after the shard and the process id, wait for 0.4 s, and return the shard's bytes."""
     (folder / f"{index}-{os.getpid()}").touch()
     time.sleep(0.4)
     return b"%d" % index * 1000
 
 
 def find_busy_worker(traces: Path) -> int:
-    """Wait until a worker starts a shard, and return its process id."""
+    """Wait until a worker starts a shard, and return the worker's process id."""
     while True:
         for trace in traces.iterdir():
             if time.time() - trace.stat().st_mtime < 0.1:
@@ -128,7 +128,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 
 
 def is_used(directory: str) -> bool:
-    """Return whether the command line of a process contains a directory."""
+    """Return whether the command line of any running process contains a directory."""
     processes = psutil.process_iter(["cmdline"])
     return any(directory in word for process in processes for word in process.info["cmdline"] or [])
 

@@ -42,7 +42,7 @@ NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_d
 
 @pytest.fixture(scope="module")
 def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Create a directory with an input whose texts contain markup, checkpoints, runs, qrels and a report."""
+    """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs, qrels and a report."""
     directory = tmp_path_factory.mktemp("reported")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
@@ -86,7 +86,7 @@ def report(directory: Path, runs: str = "out") -> int:
 
 
 def select_runs(directory: Path, *systems: str) -> None:
-    """Copy runs of systems, and that of bm25 as run.txt, to the directory `selected`."""
+    """Copy the runs of systems, and the run of bm25 as run.txt, to the subdirectory `selected`."""
     (directory / "selected").mkdir()
     for system, name in (*((system, f"aragorn-{system}") for system in systems), ("bm25", "run")):
         shutil.copyfile(directory / "out" / f"aragorn-{system}.txt", directory / "selected" / f"{name}.txt")

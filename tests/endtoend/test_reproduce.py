@@ -16,7 +16,7 @@ from training.cli.reproduce import compare_metrics
 
 @pytest.fixture
 def reproduce(corpus: Path, work_dir: Path, write_recipe: Callable[..., str], tmp_path: Path) -> list[str]:
-    """Train a stored checkpoint and return the command that reproduces it from `input`."""
+    """Train a network as the stored checkpoint, and return the command that reproduces it from the directory `input`."""
     recipe = write_recipe()
     assert main(["fit", recipe, "--work-dir", str(work_dir), "-o", str(tmp_path / "stored" / "mine")]) == 0
     (tmp_path / "input").mkdir()

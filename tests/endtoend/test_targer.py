@@ -1,4 +1,4 @@
-"""Tests of a tagger, from tagged documents to a run: training, reduction of documents to their components, and search."""
+"""Tests of TARGER, from tagged documents to a run: training, reduction of documents to their components, and search."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ LANGUAGE_RECIPE = RECIPE.replace(TAGGING, LANGUAGE_MODEL).replace("longest = 12"
 
 @pytest.fixture(scope="module")
 def work(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepare tagged documents and word vectors, write the recipes, and train the language model and the tagger."""
+    """Prepare tagged documents and word vectors, and train the language model and the tagger; return the working directory."""
     directory = tmp_path_factory.mktemp("tagging")
     work = Path(shutil.copytree(prepared_work_dir, directory / "work"))
     flags = ["--dimensions", "6", "--minimum-frequency", "2", "--epochs", "1", "--surface-tokens", "word2vec"]

@@ -30,7 +30,7 @@ RECIPE = KNRM_RECIPE.replace("[training]", SETTINGS)
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path) -> Command:
-    """Return the command that trains for 20 steps in a copy of the working directory."""
+    """Return a function that copies the working directory, and returns the command that trains there for 20 steps."""
 
     def arguments(directory: str) -> list[str]:
         (tmp_path / "knrm.toml").write_text(RECIPE)
@@ -57,7 +57,7 @@ def wait_for_success(process: subprocess.Popen[str]) -> str:
 
 
 def read_log(directory: Path) -> list[dict[str, float]]:
-    """Read the rows of the training log, if it exists."""
+    """Read the rows of the training log in a working directory; return no rows if there is no log yet."""
     logs = list(directory.glob("fit/*/log.jsonl"))
     return [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
 
@@ -104,7 +104,7 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 
 @pytest.fixture
 def job_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[list[str]]]:
-    """Replace Python with `JOB`, and return a function that reads the words of the logged lines."""
+    """Replace Python by `JOB`, and return a function that reads the lines that the jobs logged, split into words."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))

@@ -1,4 +1,4 @@
-"""Tests of training, from prepared data to a checkpoint that ranks, with invalid inputs."""
+"""Tests of training, from preparing data to ranking with the checkpoint, and of messages on invalid inputs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ UNCLOSED = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest
 
 @pytest.fixture
 def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
-    """Return the command that trains a recipe."""
+    """Return a function that writes a recipe (default: KNRM's), and returns the command that trains it."""
     return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work-dir", str(work_dir), "--device", "cpu", *flags]
 
 
 def read_top_files(directory: Path) -> dict[str, bytes]:
-    """Read the files of a working directory without those of its subdirectories."""
+    """Map the name of each file at the top level of a working directory to its content."""
     return {name: data for name, data in read_files(directory).items() if "/" not in name}
 
 

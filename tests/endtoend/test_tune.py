@@ -38,7 +38,7 @@ Tune = Callable[..., list[str]]
 
 @pytest.fixture
 def tune(corpus_with_topics: Path, tmp_path: Path, qrels_files: list[Path]) -> Tune:
-    """Return a function that writes a grid and returns the command that tunes on it."""
+    """Return a function that writes a grid, and returns the command that tunes a lexical system on it."""
 
     def command(output: str = "mine", grid: str = GRID, files: Sequence[object] = tuple(qrels_files)) -> list[str]:
         (tmp_path / "mine.toml").write_text(grid)

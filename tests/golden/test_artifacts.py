@@ -1,7 +1,7 @@
-"""Bytes of the artifacts of a small input.
+"""Tests that the artifacts and lexical rankings of a small input have known hashes.
 
-Cache keys leave out `submission.storage.code_fingerprint.INDIFFERENT_MODULES`. If these bytes change but no key does,
-one of those modules affects a result after all. Golden scores of networks are in the other files of this directory.
+Cache keys exclude the modules in `RESULT_NEUTRAL_MODULES` of `submission.storage.code_fingerprint`. If an artifact changes
+although no key changes, one of these modules affects results and must be removed from that set.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RANKINGS = {
 
 
 def hash_artifacts(directory: Path) -> dict[str, str]:
-    """Hash all stores except rankings, whose scores differ between processors in their last bits."""
+    """Hash all artifacts except rankings and conclusions; a database is hashed by its rows."""
     hashes = {}
     for store in filter(Path.is_dir, directory.iterdir()):
         files = [file for file in sorted(store.iterdir()) if file.suffix not in (".json", ".sqlite")]

@@ -53,7 +53,7 @@ def strip_special_tokens(inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor, Ten
 
 
 def assert_close(actual: Tensor, expected: Tensor) -> None:
-    """Compare within 1e-6 of the largest value: the reference computes in float32."""
+    """Assert equality to 1e-6 of the largest expected value, since the reference computes in float32."""
     torch.testing.assert_close(actual, expected.double(), rtol=0, atol=1e-6 * expected.abs().max().item())
 
 

@@ -56,7 +56,7 @@ def test_logistic_loss_gradient_at_equal_scores() -> None:
 
 
 def test_list_mle_without_ties() -> None:
-    """The reference counts padding: values agree for unpadded rows, gradients for all rows."""
+    """Compare losses only of the two lists without padding, which the reference counts as items; compare all gradients."""
     loss, gradient = compute_loss_and_gradient("list_mle", "no_ties")
     added = torch.tensor([2.0, 6.0], dtype=torch.float64).log().sum() / 4  # ln(m!) of 2 and of 3 padded items, in 4 lists
     expected = (EXACT["no_ties.list_mle_loss.estimator"] - added, EXACT["no_ties.list_mle_loss.estimator_grad"])

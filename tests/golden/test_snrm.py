@@ -14,7 +14,7 @@ NAMES, TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
 
 
 def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert golden ids: 40 is padding; 0, the unknown word, has a vector like any other."""
+    """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a vector like other words."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
 

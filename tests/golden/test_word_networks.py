@@ -32,18 +32,18 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> N
 
 
 def convert_vectors(golden: Tensor) -> Tensor:
-    """Convert golden vectors: row 0, for padding and unknown words, becomes two rows of zeros."""
+    """Convert golden word vectors: row 0, which padding and unknown words share, becomes a row of zeros for each."""
     return torch.cat([torch.zeros(2, golden.shape[1], dtype=torch.float64), golden[1:]])
 
 
 def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
-    """Convert golden ids: 0 is padding after the last word and an unknown word before it; the mask covers unknown words too."""
+    """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an unknown word before it."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
     return torch.where(golden > 0, golden + 1, torch.where(inside, 1, 0)), inside
 
 
 def build(ranker: Ranker, weights: Tensors, **state: Tensor) -> Any:
-    """Load weights into a ranker; those of its linear layer have the names of the reference."""
+    """Load word vectors and linear layer from the reference's `weights` into a ranker, and its further weights from `state`."""
     linear = {name: value for name, value in weights.items() if name.startswith("linear.")}
     ranker.double().eval().load_state_dict({"embedding.weight": convert_vectors(weights["embedding"]), **linear, **state})
     return ranker

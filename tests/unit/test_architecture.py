@@ -1,4 +1,4 @@
-"""Packages import only from lower layers, modules not in cycles, libraries in their places; docstrings match signatures."""
+"""Tests that imports respect layers, contain no cycle and stay in a library's places, and that Args sections are complete."""
 
 from __future__ import annotations
 
@@ -39,51 +39,51 @@ NOT_IN_RANKERS = {"pandas", "pathlib", "json", "numpy"}  # networks access neith
 FILES = sorted([*(ROOT / "submission").rglob("*.py"), *(ROOT / "training").rglob("*.py")])
 
 
-def imported_modules(file: Path) -> set[str]:
-    """Return the modules that a file imports, also inside functions."""
+def list_imports(file: Path) -> set[str]:
+    """Return the names of the modules that a file imports, including imports inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name for name in members if module_file(name)} or {node.module}
+            names |= {name for name in members if find_module_file(name)} or {node.module}
     return names
 
 
-def module_file(module: str) -> Path | None:
-    """Return the file of a module of this project, or None for other modules."""
+def find_module_file(module: str) -> Path | None:
+    """Return the file of a module, or None if this project does not contain the module."""
     path = ROOT / module.replace(".", "/")
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
 
 
-def imported_files(file: Path) -> set[Path]:
-    """Return this project's other files that a file imports."""
-    names = (name for name in imported_modules(file) if name.startswith(("submission", "training")))
-    return {imported for name in names if (imported := module_file(name))} - {file}
+def list_imported_files(file: Path) -> set[Path]:
+    """Return the files of this project that a file imports, except the file itself."""
+    names = (name for name in list_imports(file) if name.startswith(("submission", "training")))
+    return {imported for name in names if (imported := find_module_file(name))} - {file}
 
 
-def package(file: Path) -> str:
-    """Return the package of a file; the commands of a program count as one package."""
+def get_package(file: Path) -> str:
+    """Return the package of a file as a path; the commands of a program count as one package."""
     path = file.relative_to(ROOT)
     is_command = path.parts[1] == "cli" or (len(path.parts) == 2 and path.stem in COMMANDS)
     return f"{path.parts[0]}'s commands" if is_command else path.parent.as_posix()
 
 
 def test_packages_import_only_from_lower_layers() -> None:
-    assert {package(file) for file in FILES} == set(LAYER_BY_PACKAGE)
-    imports = {(package(file), package(imported)) for file in FILES for imported in imported_files(file)}
+    assert {get_package(file) for file in FILES} == set(LAYER_BY_PACKAGE)
+    imports = {(get_package(file), get_package(imported)) for file in FILES for imported in list_imported_files(file)}
     assert ("submission/systems", "submission/retrieval") in imports
     wrong = {pair for pair in imports if LAYER_BY_PACKAGE[pair[0]] <= LAYER_BY_PACKAGE[pair[1]] and pair[0] != pair[1]}
     assert wrong == set()
 
 
 def test_modules_have_no_import_cycle() -> None:
-    list(TopologicalSorter({file: imported_files(file) for file in FILES}).static_order())  # raises CycleError
+    list(TopologicalSorter({file: list_imported_files(file) for file in FILES}).static_order())  # raises CycleError
 
 
 def test_libraries_are_imported_in_their_places() -> None:
-    imports = {(file.relative_to(ROOT).as_posix(), name.split(".")[0]) for file in FILES for name in imported_modules(file)}
+    imports = {(file.relative_to(ROOT).as_posix(), name.split(".")[0]) for file in FILES for name in list_imports(file)}
     assert {library for _, library in imports} >= set(PLACES)
     assert [(path, library) for path, library in imports if not path.startswith(PLACES.get(library, ""))] == []
     rankers = {(path, library) for path, library in imports if path.startswith("submission/models/rankers/")}

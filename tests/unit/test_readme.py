@@ -1,4 +1,4 @@
-"""Tests of READMEs (links, sizes, generated sections, commands), and of Dockerfile, requirements and changelog."""
+"""Tests of READMEs (links, sizes, generated sections, commands, example), Dockerfile, requirements and changelog."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    """Return the code blocks in a language, in the order of the READMEs."""
+def find_code_blocks(language: str) -> list[str]:
+    """Return the code blocks of all READMEs that are marked with a language, in order."""
     return [block for name in READMES for block in re.findall(rf"```{language}\n(.*?)```", read(name), re.DOTALL)]
 
 
-def tira_commands() -> dict[str, str]:
-    """Map systems to their commands for TIRA."""
+def read_tira_commands() -> dict[str, str]:
+    """Map the name of each system to its command for TIRA in the README."""
     commands = re.findall(r"^/aragorn/run\.sh .*$", read(SECTION_FILES["commands"]), re.MULTILINE)
     return {command.rpartition(" ")[2]: command for command in commands}
 
 
-def anchors(text: str) -> set[str]:
-    """Return the anchors of the headings in a text."""
+def list_anchors(text: str) -> set[str]:
+    """Return the link anchors of the headings in a Markdown text."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -68,12 +68,12 @@ def test_readme_links_exist_and_size_is_limited(name: str) -> None:
         path, _, anchor = link.partition("#")
         file = folder / path if path else ROOT / name
         assert file.exists(), link
-        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), link
+        assert not anchor or anchor in list_anchors(file.read_text(encoding="utf-8")), link
     for path in re.findall(r"`((?:submission|training|tests|checkpoints)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
 
 
-def pins(file: str) -> dict[str, str]:
+def read_pins(file: str) -> dict[str, str]:
     """Map normalised package names to the pinned versions in a requirements file."""
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     versions = dict(re.findall(r"^([\w.-]+)==([\w.]+)", "\n".join(lines), re.MULTILINE))
@@ -81,7 +81,7 @@ def pins(file: str) -> dict[str, str]:
 
 
 def test_tira_commands_cover_all_systems() -> None:
-    commands = tira_commands()
+    commands = read_tira_commands()
     assert sorted(commands) == sorted(SYSTEMS)
     for system, command in commands.items():
         assert command == f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {system}"
@@ -89,7 +89,7 @@ def test_tira_commands_cover_all_systems() -> None:
 
 @pytest.mark.slow
 def test_tira_command_runs_in_the_wrapper_of_tira(tmp_path: Path) -> None:
-    command = tira_commands()["knrm"].replace("/aragorn", str(ROOT))
+    command = read_tira_commands()["knrm"].replace("/aragorn", str(ROOT))
     environment = {**os.environ, "inputDataset": str(SAMPLE), "outputDir": str(tmp_path / "output"), "HOME": "/nonexistent"}
     subprocess.run(["sh", "-c", f"sleep .1; {command}"], cwd="/", env=environment, check=True, capture_output=True)
     [message] = [message for message in check_format(tmp_path / "output", "run.txt") if isinstance(message, str)]
@@ -97,10 +97,10 @@ def test_tira_command_runs_in_the_wrapper_of_tira(tmp_path: Path) -> None:
 
 
 def test_lock_pins_all_requirements_with_hashes() -> None:
-    lock = pins("requirements.lock")
-    requirements = pins("requirements.txt") | pins("requirements-ray.txt")
+    lock = read_pins("requirements.lock")
+    requirements = read_pins("requirements.txt") | read_pins("requirements-ray.txt")
     assert {name: lock.get(name) for name in requirements} == requirements
-    assert pins("requirements-ray.txt").items() <= pins("tests/requirements.txt").items()
+    assert read_pins("requirements-ray.txt").items() <= read_pins("tests/requirements.txt").items()
     entries = re.split(r"\n(?=[\w.-]+==)", read("requirements.lock"))[1:]
     assert len(entries) == len(lock)
     assert all("--hash=sha256:" in entry for entry in entries)
@@ -127,7 +127,7 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
 
 
 def write_means(file: Path, rows: list[tuple[object, ...]]) -> Path:
-    """Write a table of means."""
+    """Write a table of means with these rows to a CSV file."""
     header = "qrels,run,topic_set,measure,n_topics,mean,ci_low,ci_high\n"
     file.write_text(header + "".join(",".join(map(str, row)) + "\n" for row in rows))
     return file
@@ -167,7 +167,7 @@ def test_readmes_without_marks_or_means_are_refused(best: str, means: Path, mess
 
 
 def test_python_example_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    [code] = [block for block in blocks("python") if "load_checkpoint" in block]
+    [code] = [block for block in find_code_blocks("python") if "load_checkpoint" in block]
     monkeypatch.chdir(ROOT)
     exec(code, {})
     assert re.fullmatch(r"\[-?0\.\d+\]\n", capsys.readouterr().out)
@@ -212,7 +212,7 @@ def test_readme_commands_run(all_checkpoints_dir: Path, tmp_path: Path) -> None:
     topics = copy / "submission" / "sample" / "input" / "topics.xml"
     topics.write_text("<topic>".join(topics.read_text().split("<topic>")[:4]).rstrip() + "\n</topics>\n")
     # Blocks marked bash require a cluster or a search engine: see test_ray_cluster.py and test_torchrun.py.
-    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
+    lines = "".join(find_code_blocks("sh")).replace("\\\n", " ").splitlines()
     commands = dict.fromkeys(line.split("  #")[0].rstrip() for line in lines if line.split()[0] not in EXCLUDED_PROGRAMS)
     assert {line.split()[0] for line in lines} >= set(EXCLUDED_PROGRAMS)
     verbs = "check systems explain search prepare fit fuse reproduce evaluate report overlap"

@@ -1,4 +1,4 @@
-"""Tests of the simulation of clusters against values computed by hand."""
+"""Tests of the simulation of clusters, against hand-computed values, and of its table."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
     monkeypatch.setattr(module, "EXCLUDED_MODULES", {"submission.apart"})
-    monkeypatch.setattr(module, "INDIFFERENT_MODULES", {"submission.apart", "submission.errors"})
+    monkeypatch.setattr(module, "RESULT_NEUTRAL_MODULES", {"submission.apart", "submission.errors"})
     clear_caches()
     yield tmp_path
     clear_caches()
