@@ -1,4 +1,4 @@
-"""Compute corpus statistics as in Entezari 2020 (figures 3.1, 3.2, 4.1)."""
+"""Compute and plot corpus statistics as in Entezari 2020 (figures 3.1, 3.2, 4.1)."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ TOP_CONCLUSIONS = 20
 
 
 def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
-    """Write statistics.json and two length histograms of the training and validation arguments; log the statistics."""
+    """Write statistics.json and two length histograms of the arguments into `store`, which must hold their tables; log them."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique])
@@ -49,7 +49,7 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
 
 
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
-    """Return the number of words of each premise and the vocabulary size of the normalised premises."""
+    """Measure the tables in `directory`: word count per premise (arguments,), vocabulary size of the normalised premises."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):
@@ -61,12 +61,12 @@ def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
 
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
-    """Plot a histogram of text lengths as PNG; the last bar counts all lengths of at least `max_length`."""
+    """Write a histogram of text lengths (words) to a PNG file; the last bar counts all texts of at least `max_length` words."""
     fig = new_figure(7, 4)
     axes = fig.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if `max_length` is small
     axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
     if overflow := int((lengths > max_length).sum()):
-        text = f"last bar: {overflow} longer than {max_length}"
+        text = f"last bar includes {overflow} texts of over {max_length} words"
         axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
     file.write_bytes(to_png(fig))

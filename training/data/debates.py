@@ -1,4 +1,4 @@
-"""Read topics and debate titles from the contexts of args.me arguments."""
+"""Read topics and debate titles from the contexts of args.me arguments, and exclude titles that paraphrase topics."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class _Argument(msgspec.Struct, gc=False):
 
 
 def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
-    """Yield the docno and the context of each argument of a file."""
+    """Yield the docno and the context of each argument of a file; the fields of a missing context are None."""
     with as_input_errors(file):
         arguments = decode_arguments(_Argument, file)
     for argument in arguments:
@@ -35,16 +35,16 @@ def _read_contexts(file: Path) -> Iterator[tuple[str, _Context]]:
 
 
 def read_topics(files: Sequence[Path]) -> dict[str, str]:
-    """Return the topic of each argument by docno: `topic`, else `discussionTitle`, else ""."""
+    """Read the topic of each argument by docno: `topic` of its context, else `discussionTitle`, else ""."""
     contexts = (item for file in files for item in _read_contexts(file))
     return {docno: context.topic or context.discussion_title or "" for docno, context in contexts}
 
 
 def read_debate_titles(files: Sequence[Path]) -> list[str]:
-    """Return the distinct debate titles of args.me files, sorted by normalised form.
+    """Read the debate titles of args.me files; return one title per normalised form, sorted by this form.
 
-    A debate title is the title of an argument's discussion, else of its source page. Titles of fewer than two words are
-    skipped.
+    A debate title is the title of an argument's discussion, else of its source page, without the portal's name. Titles with
+    fewer than two words that contain a letter are skipped.
     """
     titles: dict[str, str] = {}
     for file in files:
@@ -61,7 +61,7 @@ def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
     A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if
-    they share at least half of the stems of the shorter text, and at least two of them if it has several.
+    they share enough stems: half of the stems of the text with fewer stems, and two stems unless that text has only one.
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)

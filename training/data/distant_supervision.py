@@ -29,8 +29,8 @@ def sample_negatives(
     """Sample negatives for every argument from the least similar conclusions.
 
     A conclusion with n premises needs `per_argument` · n negatives. SAMPLE_FACTOR times as many arguments of other conclusions
-    are sampled without replacement; those whose normalised conclusions have the lowest Levenshtein ratio are assigned to its
-    arguments round-robin.
+    (at most all) are sampled without replacement. Those whose normalised conclusions have the lowest Levenshtein ratios with
+    the conclusion are assigned to its arguments round-robin.
 
     Args:
         arguments: Arguments of one split, sorted by `normalised_conclusion`.
@@ -42,7 +42,7 @@ def sample_negatives(
         Row indices (arguments, per_argument) of the negatives.
 
     Raises:
-        InputError: If there are fewer arguments of other conclusions than the most frequent conclusion needs.
+        InputError: If the most frequent conclusion needs more negatives than there are arguments of other conclusions.
     """
     conclusions = arguments["normalised_conclusion"].to_numpy()
     starts = np.flatnonzero(np.r_[True, conclusions[1:] != conclusions[:-1]])
@@ -72,14 +72,14 @@ def sample_negatives(
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
     """Mine one hard negative per argument: a premise of another conclusion, retrieved for the conclusion of the argument.
 
-    The top 100 premises that a Dirichlet-smoothed language model retrieves for a conclusion are assigned to its arguments in
-    random order, repeatedly if there are more than 100 arguments. As the retrieved premises are unjudged, some may be relevant.
+    The top RETRIEVAL_DEPTH arguments that a Dirichlet-smoothed language model retrieves for a conclusion are assigned to its
+    arguments in random order, and again if it has more arguments. As retrieved premises are unjudged, some may be relevant.
 
     Args:
         arguments: Arguments of one split: `docno conclusion normalised_conclusion premise`.
         fallback: Row indices (arguments,) of the negatives to use if nothing is retrieved for a conclusion.
         seed: Seed of the random order.
-        cache: Artifact store of these arguments; holds the index.
+        cache: Artifact store of the index; its cache key must depend on the arguments.
 
     Returns:
         Row indices (arguments,) of the negatives.
@@ -94,17 +94,17 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
 def retrieve_for_conclusions(
     arguments: pd.DataFrame, index_settings: IndexSettings, model: Model, depth: int, cache: ArtifactStore
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Retrieve arguments of other conclusions for every normalised conclusion.
+    """Retrieve arguments of other conclusions for every normalised conclusion; the query is its first argument's conclusion.
 
     Args:
         arguments: Arguments `docno conclusion normalised_conclusion premise`.
         index_settings: Fields and stemmer of the index.
         model: Retrieval model.
         depth: Maximum number of arguments retrieved per conclusion.
-        cache: Artifact store of these arguments; holds the index.
+        cache: Artifact store of the index; its cache key must depend on the arguments.
 
     Yields:
-        Row indices of a conclusion's arguments, and row indices of the retrieved arguments by descending score.
+        Row indices of a conclusion's arguments by docno, and row indices of the retrieved arguments by descending score.
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
     ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
@@ -117,7 +117,7 @@ def retrieve_for_conclusions(
 
 
 def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per_argument: int) -> np.ndarray:
-    """Sample rows outside [start, end) without replacement."""
+    """Sample SAMPLE_FACTOR · `per_argument` · (end - start) rows outside [start, end), at most all, without replacement."""
     n_candidates = total - (end - start)
     rows = rng.choice(n_candidates, size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
     rows[rows >= start] += end - start
@@ -127,7 +127,7 @@ def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per
 def _chunk_conclusions(
     starts: np.ndarray, ends: np.ndarray, per_argument: int, comparisons_per_chunk: int
 ) -> Iterator[np.ndarray]:
-    """Yield conclusion indices in chunks of about `comparisons_per_chunk` comparisons."""
+    """Yield arrays of conclusion indices; each array needs about `comparisons_per_chunk` comparisons of conclusions."""
     chunk_ids = np.cumsum((ends - starts) * per_argument * SAMPLE_FACTOR) // comparisons_per_chunk
     for chunk_id in np.unique(chunk_ids):
         yield np.flatnonzero(chunk_ids == chunk_id)

@@ -1,4 +1,4 @@
-"""Score documents for debate titles with a teacher system."""
+"""Prepare and load lists of documents that a teacher system has scored for debate titles."""
 
 import hashlib
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DistillationSettings:
-    """Options of `prepare distillation`."""
+    """Options of `prepare distillation` that determine the sample of titles and documents."""
 
     max_titles: int = 1000
     documents_per_title: int = 24  # half from the top ranks, half sampled from the lower ranks
@@ -38,10 +38,10 @@ class DistillationSettings:
 
 
 class DebateTitleInput(Dataset):
-    """A corpus with debate titles as topics."""
+    """Input that consists of the corpus of a directory and debate titles as topics."""
 
     def __init__(self, directory: Path, titles: Sequence[str]) -> None:
-        """Create the input from a corpus directory and its debate titles."""
+        """Create the input from a directory with a corpus, and debate titles."""
         super().__init__(directory)
         self._titles = titles
 
@@ -52,14 +52,14 @@ class DebateTitleInput(Dataset):
 
     @cached_property
     def file_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each input file, and of the titles."""
+        """The SHA-256 of each input file by name, and that of the titles as `titles`."""
         return super().file_hashes | {"titles": hashlib.sha256("\n".join(self._titles).encode()).hexdigest()}
 
 
 def build_title_input(
     directory: Path, excluded_topic_files: Sequence[Path], settings: DistillationSettings
 ) -> DebateTitleInput:
-    """Combine the corpus of a Touché input with a sample of its debate titles as topics.
+    """Combine the corpus of a Touché input with at most `settings.max_titles` sampled debate titles as topics.
 
     Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise InputError if none remains.
     """
@@ -73,7 +73,7 @@ def build_title_input(
     titles = exclude_similar(all_titles, excluded_topics)
     log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
-        raise InputError(f"{directory}: every debate title paraphrases a topic; use a corpus with more debates")
+        raise InputError(f"{directory}: 0 of {len(all_titles)} debate titles differ from all topics; use a larger corpus")
     sample = random_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
     return DebateTitleInput(directory, [titles[index] for index in np.sort(sample)])
 
@@ -86,7 +86,7 @@ def prepare_distillation(
     work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write the teacher's scores into `work_dir`/distilled, unless a complete table exists.
+    """Write documents with the teacher's scores for debate titles to `table_path(work_dir)`; keep a complete table.
 
     Args:
         system: Teacher.
@@ -108,12 +108,12 @@ def prepare_distillation(
 
 
 def table_path(work_dir: Path) -> Path:
-    """Return the path of the table in a working directory."""
+    """Return the path of the table of scored documents in a working directory."""
     return work_dir / "distilled" / "lists.parquet"
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the teacher's scores, in the columns of the quality tables (with titles as topics), and their manifest."""
+    """Load the scored documents, in the columns of the quality tables (`debate` and `topic`: title), and their manifest."""
     file = table_path(work_dir)
     with table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
@@ -128,8 +128,8 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
             lists.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not lists:
         raise InputError(
-            f"{execution.input.directory}: {system.name} ranks fewer than {settings.documents_per_title} documents, or all "
-            f"with equal scores, for each of {len(titles)} titles; lower --documents or use a larger corpus"
+            f"{execution.input.directory}: for none of {len(titles)} titles does {system.name} rank at least "
+            f"{settings.documents_per_title} documents with different scores; lower --documents or use a larger corpus"
         )
     table = pd.concat(lists, ignore_index=True)
     texts = execution.documents.read_texts(set(table["docno"])).set_index("docno")["premise"]
@@ -138,7 +138,7 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select positions in a ranking of `n_ranked` documents: half of them at the top, half sampled from below."""
+    """Select at most `documents_per_title` positions below `n_ranked`: half from the start, the rest sampled from below it."""
     n_top = min(n_ranked, -(-settings.documents_per_title // 2))
     sample = n_top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

@@ -1,4 +1,4 @@
-"""Convert int8 ONNX encoders of a pinned package to folders in Hugging Face format."""
+"""Convert int8 ONNX encoders of a Python package, pinned in the requirements, to float32 folders in Hugging Face format."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -32,13 +32,13 @@ TOKENIZER_CONFIG = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "
 
 @dataclass(frozen=True)
 class PackagedEncoder:
-    """An ONNX encoder in PACKAGE."""
+    """Descriptor of an int8 ONNX encoder that PACKAGE contains."""
 
     model_id: str  # model id on the Hugging Face Hub
     licence: str
     subfolder: str  # relative to models/data in the package
     architecture: str  # transformers class
-    sha256: Mapping[str, str]  # SHA-256 by file name
+    sha256: Mapping[str, str]  # expected SHA-256 by file name
 
 
 PACKAGED_ENCODERS = {
@@ -60,12 +60,12 @@ PACKAGED_ENCODERS = {
 
 
 def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
-    """Convert an encoder to a float32 folder in Hugging Face format, `work_dir`/encoders/`name`; keep a complete folder.
+    """Convert an encoder of PACKAGED_ENCODERS to float32 in Hugging Face format; keep a complete folder unless `overwrite`.
 
     provenance.json records the source, the licence and the hashes of the files read and written.
 
     Returns:
-        The folder, for use as `encoder.name` in recipes and studies.
+        The folder, `work_dir`/encoders/`name`, for use as `encoder.name` in recipes and studies.
     """
     encoder, output = PACKAGED_ENCODERS[name], work_dir / "encoders" / name
     if not overwrite and _is_complete(output):
@@ -94,7 +94,7 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
 
 
 def find_package_folder(encoder: PackagedEncoder) -> Path:
-    """Return the folder of an encoder in the installed package."""
+    """Return the folder of an encoder in PACKAGE; raise InputError if PACKAGE is not installed."""
     package = find_spec(PACKAGE)  # not imported: only its data files are used
     if not package or not package.origin:
         raise InputError(f"{PACKAGE} is not installed; run `pip install -r training/requirements.txt`")
@@ -102,9 +102,9 @@ def find_package_folder(encoder: PackagedEncoder) -> Path:
 
 
 def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name in transformers and the dequantised float32 value of each parameter of a BERT.
+    """Yield the name in transformers and the float32 value of each parameter of a BERT from its int8 ONNX graph.
 
-    weight = (quantised - zero point) · scale. ONNX stores linear weights as (inputs, outputs), so they are transposed.
+    value = (quantised value - zero point) · scale. Linear weights, which ONNX stores as (inputs, outputs), are transposed.
     """
     initializers: dict[str, Any] = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     for name, value in initializers.items():

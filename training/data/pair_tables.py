@@ -1,4 +1,4 @@
-"""Load prepared pairs as token ids for training and validation."""
+"""Load the tables of `prepare pairs` as token ids for training and validation."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,16 @@ from training.data.work_directory import hard_negatives_file, iter_rows
 
 @dataclass(frozen=True)
 class TrainingPairs:
-    """Training pairs: query i has the positive premise i and one negative premise."""
+    """Training queries, each with a positive and a negative premise; premise i is the positive of query i."""
 
     queries: PaddedTexts
     premises: PaddedTexts
-    negatives: np.ndarray  # (queries,) premise rows
+    negatives: np.ndarray  # (queries,) row in `premises` of each query's negative
 
 
 @dataclass(frozen=True)
 class ValidationQueries:
-    """Validation queries with CANDIDATES_PER_QUERY candidate premises each, the relevant ones first."""
+    """Validation queries with CANDIDATES_PER_QUERY candidate premises each, relevant premises first."""
 
     queries: PaddedTexts
     premises: PaddedTexts
@@ -37,7 +37,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs, with negatives from the least similar conclusions or with the hard negatives of a model."""
+    """Load the training pairs; negatives: hard negatives of the model `hard_negatives`, or those of the table if None."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []
@@ -58,7 +58,7 @@ def load_training_pairs(
 
 
 def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser) -> ValidationQueries:
-    """Load the validation queries with their candidates."""
+    """Load the validation queries, one per normalised conclusion, with their candidates."""
     table = list(iter_rows(work_dir / f"validation.{input_unit}.parquet", None, work_dir))
     rows = {row["docno"]: row_index for row_index, row in enumerate(table)}
     groups: dict[str, list[int]] = {}
@@ -82,7 +82,7 @@ def load_validation_queries(work_dir: Path, input_unit: InputUnit, tokeniser: To
 
 
 def encode_premise(tokeniser: Tokeniser, input_unit: InputUnit, premise: str) -> list[int]:
-    """Convert a premise, as stored in a table, to token ids."""
+    """Convert a premise, as stored in the table of `input_unit`, to token ids, truncated to the premise length."""
     if input_unit == "words":
         return tokeniser.to_ids(premise.split()[: tokeniser.lengths.premise])
     return tokeniser.encode_premise(premise)

@@ -39,13 +39,13 @@ PREMISE_FORMS: dict[InputUnit, Callable[[str], str]] = {
 
 TABLE_SCHEMA = pa.schema({
     "docno": pa.string(), "conclusion": pa.string(), "normalised_conclusion": pa.string(), "premise": pa.string(),
-    "unrelated_docnos": pa.list_(pa.string()),  # negatives
+    "unrelated_docnos": pa.list_(pa.string()),  # docnos of the negatives
 })  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PairSettings:
-    """Options of `prepare pairs`."""
+    """Options of `prepare pairs` that determine the pairs."""
 
     seed: int = 0  # seed of the sample, the split and the negatives
     sample_size: int = 0  # number of random arguments to use; 0: all
@@ -53,21 +53,21 @@ class PairSettings:
 
 
 def reproduce_pairs(
-    corpus_dir: Path, work_dir: Path, provenance: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
+    corpus_dir: Path, work_dir: Path, training_data: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare again the tables that a stored checkpoint was trained on, with the seed and sample size in `provenance`.
+    """Prepare the tables of a stored checkpoint again, with the seed and sample size in its `training_data`.
 
     Returns:
         SHA-256 by corpus file name.
     """
-    prepare_pairs(corpus_dir, work_dir, PairSettings(provenance["seed"], provenance["sample_size"], hard_negatives))
+    prepare_pairs(corpus_dir, work_dir, PairSettings(training_data["seed"], training_data["sample_size"], hard_negatives))
     return hash_input_files(find_corpus_files(corpus_dir))
 
 
 def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, overwrite: bool = False) -> None:
-    """Write tables and corpus statistics into a working directory.
+    """Write the tables of pairs, corpus statistics and, if set, hard negatives into a working directory.
 
-    Writes {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA, and, with hard negatives, <model>/unrelated.parquet.
+    The tables are {train,validation}.{words,pieces}.parquet, see TABLE_SCHEMA; hard negatives are <model>/unrelated.parquet.
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {
@@ -95,7 +95,7 @@ def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, over
 
 
 def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
-    """Read the arguments of sufficient length, or a sample of them, with their normalised conclusions."""
+    """Read the arguments of sufficient length, or a sample of these, and add the column `normalised_conclusion`."""
     documents, faults = read_arguments(files)
     raise_first(faults)
     arguments = select_collection(documents)
@@ -109,7 +109,7 @@ def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
 
 
 def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path) -> None:
-    """Write one table in row groups, which limits memory."""
+    """Write a split's table, with premises in one of PREMISE_FORMS, in row groups, which limits memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
     blocks = np.split(np.arange(len(arguments)), range(ROW_GROUP_SIZE, len(arguments), ROW_GROUP_SIZE))

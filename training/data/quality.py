@@ -1,4 +1,4 @@
-"""Prepare published argument-quality data sets as tables with the same columns."""
+"""Prepare published argument-quality data sets as tables that share COLUMNS, and load them."""
 
 import logging
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ COLUMNS = ["data", "debate", "topic", "docno", "premise", "score"]  # topic incl
 
 
 class DatasetCredit(NamedTuple):
-    """Source of a data set, to be credited in cards."""
+    """Source of a data set, credited in checkpoint cards."""
 
     name: str
     publisher: str
@@ -39,7 +39,7 @@ CREDITS = {  # of the data sets for training
 
 
 def find_datasets(directory: Path) -> list[str]:
-    """Return the names of the data sets in a directory; raise InputError if there is none."""
+    """Return the keys of DATASETS whose folders are in a directory; raise InputError if there is none."""
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
     missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
@@ -74,12 +74,12 @@ def _write_table(name: str, directory: Path, file: Path) -> None:
 
 
 def table_path(work_dir: Path, name: str) -> Path:
-    """Return the path of a data set's table."""
+    """Return the path of a data set's table in a working directory."""
     return work_dir / "quality" / f"{name}.parquet"
 
 
 def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -> pd.DataFrame:
-    """Load some columns of a data set's table; all columns if `columns` is None.
+    """Load the columns `columns` of a data set's table; None: all columns.
 
     The arguments of a topic form one list to rank; a debate has one topic per side.
     """
@@ -89,7 +89,7 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
 
 
 def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
-    """Load Webis-ArgQuality-20 with all columns, see `webis_argquality.read_judgments`."""
+    """Load the table of Webis-ArgQuality-20 with all columns, see `webis_argquality.read_judgments`."""
     return load_table(work_dir, "webis", columns=None)
 
 

@@ -15,11 +15,11 @@ class RandomStream(IntEnum):
     EPOCH_ORDER = 4  # order of examples in an epoch
     VALIDATION_SAMPLE = 5  # validation queries used during training
     HARD_NEGATIVES = 6  # order of hard negatives
-    DEBATE_TITLES = 7  # debate titles; with a title's index: its documents
+    DEBATE_TITLES = 7  # sample of debate titles; substream of a title's index: sample of its documents
     DROPOUT = 8  # dropout masks per step under torchrun
     CENTROIDS = 9  # initial centroids of latent terms
 
 
 def random_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:
-    """Return the generator of a stream or of one of its substreams, such as an epoch."""
+    """Create the generator of a seed's random stream, or of a substream, identified by integers such as the epoch."""
     return np.random.default_rng([seed, stream, *substream])

@@ -21,10 +21,10 @@ def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Split arguments by conclusion into a training and a validation set.
+    """Split arguments by conclusion into a training and a validation set; raise InputError if one would be empty.
 
-    The validation set consists of the conclusions with exactly POSITIVES premises, or of a random sample of these with
-    MAX_VALIDATION_ARGUMENTS premises in all. Both parts are sorted by normalised conclusion, then docno.
+    The validation set consists of the arguments of all conclusions with exactly POSITIVES premises, or of a random sample of
+    at most MAX_VALIDATION_ARGUMENTS / POSITIVES of these. Both sets are sorted by normalised conclusion, then docno.
     """
     arguments = arguments.sort_values(["normalised_conclusion", "docno"], ignore_index=True)
     premise_counts = arguments.groupby("normalised_conclusion", sort=True).size()

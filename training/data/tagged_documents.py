@@ -1,4 +1,4 @@
-"""Prepare, load and split tables of tagged documents."""
+"""Prepare, load and split tables of documents whose tokens are tagged with argument components."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Split:
 
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
-    """Convert es.txt and wd.txt to essays.parquet and webd.parquet (`words tags`) in `work_dir`/tagging."""
+    """Convert es.txt and wd.txt in `directory` to essays.parquet and webd.parquet (`words tags`) in `work_dir`/tagging."""
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
     store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
@@ -45,7 +45,7 @@ def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> No
 
 
 def table_path(work_dir: Path, name: str) -> Path:
-    """Return the path of a data set's table."""
+    """Return the path of a data set's table in a working directory."""
     return work_dir / "tagging" / f"{name}.parquet"
 
 
@@ -59,7 +59,7 @@ def _write_table(directory: Path, name: str, source: ComponentDataset, file: Pat
 
 
 def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
-    """Load the documents of a data set."""
+    """Load the tagged documents of a prepared data set by name, a key of SOURCES."""
     file = table_path(work_dir, name)
     with table_errors(file, work_dir, "tags"):
         table = pq.read_table(file, schema=SCHEMA)

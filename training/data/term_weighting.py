@@ -76,13 +76,13 @@ def prepare_passages(
     Args:
         corpus_dir: Directory with the args.me corpus.
         work_dir: Working directory.
-        qrels: TREC qrels, whose documents are marked as judged.
-        runs: TREC runs, whose top POOL_DEPTH documents per topic are marked as found.
+        qrels: TREC qrels files, whose documents are marked as judged.
+        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as found.
         overwrite: Whether to replace a table prepared from other input.
 
     Returns:
-        `documents reference passages empty published` per document set and reference: number of passages, percentage without
-        a relevant word, and this percentage in Hollatz 2022.
+        One row per document set (`documents`) and reference: number of `passages`, percentage without a relevant word
+        (`empty`), and this percentage in Hollatz 2022 (`published`).
     """
     files = find_corpus_files(corpus_dir)
     cache_key = {
@@ -161,8 +161,8 @@ def passages_dir(work_dir: Path) -> Path:
     return work_dir / "passages"
 
 
-def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
-    """Read the manifest of the passages; raise InputError if the passages, or the required qrels or runs, are missing."""
+def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
+    """Read the manifest of the passages; raise InputError if these, or the qrels or runs of the set, are missing."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise not_found_error(passages_dir(work_dir) / PASSAGES, work_dir, "passages")
@@ -170,27 +170,27 @@ def read_passages_manifest(work_dir: Path, documents: str) -> Manifest:
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},
         "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
-    }[documents]
+    }[document_set]
     for name, flag in required.items():
         if not manifest.inputs[name]:
-            reason = f'the passages were prepared without {name}, which documents = "{documents}" needs'
+            reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
             command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flag} FILE"
             raise InputError(f"{passages_dir(work_dir)}: {reason}; run `{command}`")
     return manifest
 
 
-def iter_passages(work_dir: Path, documents: str, reference: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a document set's passages, with the relevant words of each as `words`."""
+def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator[dict[str, Any]]:
+    """Yield the passages of a document set as dicts, see SCHEMA, with the words that match `reference` as `words`."""
     for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
-        if is_in_document_set(row, documents):
+        if is_in_document_set(row, document_set):
             yield row | {"words": get_relevant_words(row, reference)}
 
 
-def is_in_document_set(row: dict[str, Any], documents: str) -> bool:
-    """Return whether a passage belongs to a document set."""
-    return documents == "all" or not (row["judged"] or (documents == "unpooled" and row["found"]))
+def is_in_document_set(row: dict[str, Any], document_set: str) -> bool:
+    """Return whether a passage belongs to a document set: all, unjudged, or unpooled (neither judged nor pooled)."""
+    return document_set == "all" or not (row["judged"] or (document_set == "unpooled" and row["found"]))
 
 
 def get_relevant_words(row: dict[str, Any], reference: str) -> set[str]:
-    """Return the words of a passage that match a reference."""
+    """Return the words of a passage that match its topic, its conclusion or (`both`) either of them."""
     return {*row["topic"], *row["conclusion"]} if reference == "both" else {*row[reference]}

@@ -1,4 +1,4 @@
-"""Train word vectors on the premises or read them from a GloVe or word2vec file."""
+"""Prepare and load word vectors, trained on the premises or read from a GloVe or word2vec file."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VectorMethod = Literal["word2vec", "fasttext"]
 
 @dataclass(frozen=True)
 class VectorSettings:
-    """Options of `prepare vectors`."""
+    """Options of `prepare vectors` that determine the vocabulary and its vectors."""
 
     dimensions: int = 300
     minimum_frequency: int = 5
@@ -50,12 +50,12 @@ class VectorSettings:
 
     @property
     def premise_table(self) -> str:
-        """File name of the table that contains the premises."""
+        """File name of the table that the premises are read from."""
         return f"train.{'pieces' if self.surface_method else 'words'}.parquet"
 
 
 class PremiseTokens:
-    """The tokenised training premises, streamed from disk on each pass."""
+    """Iterable of the tokenised training premises, read from disk on each pass and cut after MAX_WORDS_PER_TEXT words."""
 
     def __init__(self, work_dir: Path, settings: VectorSettings) -> None:
         self._file, self._tokenise = (
@@ -74,9 +74,9 @@ def prepare_vectors(
 ) -> None:
     """Write vocabulary.txt and vectors.safetensors with one tensor, `vectors` (terms, dimensions) float32.
 
-    The vocabulary holds the words that occur at least `minimum_frequency` times, most frequent first. Vectors are trained, or
-    read from `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing from it get random vectors
-    with the same standard deviation.
+    The vocabulary holds the words that the training premises contain at least `minimum_frequency` times, most frequent first.
+    Vectors are trained, or read from `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing from
+    this file get random vectors with the standard deviation of the vectors read.
     """
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
@@ -93,7 +93,7 @@ def prepare_vectors(
     counts = Counter(word for words in premises for word in words)
     frequent_words = [word for word, count in counts.items() if count >= settings.minimum_frequency]
     if not frequent_words:
-        raise InputError(f"no word occurs at least {settings.minimum_frequency} times in {work_dir}; lower --minimum-frequency")
+        raise InputError(f"{work_dir}: no word has frequency {settings.minimum_frequency} or more; lower --minimum-frequency")
     vocabulary = Vocabulary(sorted(frequent_words, key=lambda word: (-counts[word], word)))
     _log_coverage(work_dir, vocabulary, counts, split_surface_tokens if settings.surface_method else tokenise_query)
 
@@ -111,12 +111,12 @@ def split_surface_tokens(text: str) -> list[str]:
 
 
 def default_folder_name(surface_method: VectorMethod | None) -> str:
-    """Return the default folder name of vectors in a working directory; None: vectors of normalised words."""
+    """Return the default name of the vectors' folder in a working directory; None: vectors of normalised words."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
 
 def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
-    """Load the vocabulary and its vectors (terms, dimensions)."""
+    """Load the vocabulary and its vectors (terms, dimensions) float32 from the folder of `prepare_vectors`."""
     try:
         return Vocabulary.load(output_dir / VOCABULARY_FILE), safetensors.numpy.load_file(output_dir / VECTORS_FILE)["vectors"]
     except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
@@ -125,7 +125,7 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def check_vectors(output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
-    """Raise InputError with the command to run if `output_dir` has no word vectors."""
+    """Raise InputError if `output_dir` has no word vectors; the message gives the command that prepares them."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""
@@ -185,7 +185,7 @@ def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings:
 
 
 def _log_coverage(work_dir: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
-    """Log the shares of the tokens of premises and of validation queries that the vocabulary covers."""
+    """Log the percentages of the tokens of premises and of validation queries that the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()

@@ -18,7 +18,7 @@ from submission.storage.locks import lock_directory
 
 @contextmanager
 def lock_work_directory(directory: Path) -> Iterator[None]:
-    """Lock a working directory for this process."""
+    """Lock a working directory exclusively; raise InputError if it is missing, and OutputError if it is in use."""
     if not directory.is_dir():
         raise not_found_error(directory, directory, "pairs")
     with lock_directory(directory):
@@ -27,7 +27,7 @@ def lock_work_directory(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
-    """Create and lock the directory of one training run; other runs may use the working directory at the same time."""
+    """Create and lock the directory of a training run; runs of other names may use the working directory at the same time."""
     if not directory.is_dir():
         raise not_found_error(directory, directory, "pairs")
     run_dir = directory / "fit" / run_name
@@ -37,7 +37,7 @@ def lock_run(run_name: str, directory: Path) -> Iterator[None]:
 
 
 def read_prepared_manifest(directory: Path) -> Manifest:
-    """Read the manifest of prepared tables or vectors; raise InputError if there is none."""
+    """Read the manifest of the tables or vectors in a directory; raise InputError if none are prepared."""
     manifest = read_manifest(directory / MANIFEST)
     if not manifest.files:
         raise not_found_error(directory / MANIFEST, directory, "pairs")
@@ -51,7 +51,7 @@ def not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
 
 @contextmanager
 def table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
-    """Convert errors in reading a table that `prepare KIND` writes into a working directory to InputError."""
+    """Convert errors in reading a table to InputErrors; the fix is to run `prepare KIND` on the working directory."""
     try:
         yield
     except FileNotFoundError:
@@ -61,14 +61,14 @@ def table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
 
 
 def iter_rows(file: Path, columns: list[str] | None, work_dir: Path, kind: str = "pairs") -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table that `prepare KIND` writes into a working directory as dicts of `columns`; None: all."""
+    """Yield the rows of a table written by `prepare KIND` as dicts of the columns `columns`; None: all columns."""
     with table_errors(file, work_dir, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
 
 
 def hard_negatives_file(work_dir: Path, model: str) -> Path:
-    """Return the path of the hard negatives retrieved by a model."""
+    """Return the path, in a working directory, of the hard negatives that a model has retrieved."""
     return work_dir / model / "unrelated.parquet"
 
 

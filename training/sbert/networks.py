@@ -25,7 +25,7 @@ Network = CrossEncoder | SentenceTransformer  # teacher or student
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Training settings; the loss determines the network type."""
+    """Settings of training a network; the loss determines whether it is a teacher or a student."""
 
     loss: Loss  # cross_entropy (on soft labels): cross-encoder; others: bi-encoder
     learning_rate: float  # peak; linear decay to 0 after warm-up
@@ -42,12 +42,12 @@ class TrainingConfig:
 def build_network(
     encoder: Path, training: TrainingConfig, seed: int, device: torch.device, frozen_layers: FrozenLayerCache | None = None
 ) -> Network:
-    """Build an untrained network.
+    """Build a teacher or student from a pretrained encoder, and freeze its lowest blocks.
 
     Args:
         encoder: Local BERT directory in Hugging Face format.
-        training: Training settings.
-        seed: Seed of a cross-encoder's head.
+        training: Settings that determine the network type, frozen blocks and dropout.
+        seed: Seed of the global random generators, which initialise a cross-encoder's head.
         device: Device of the network.
         frozen_layers: Shared frozen layers of this encoder (bi-encoders only).
     """
@@ -72,12 +72,12 @@ def build_network(
 
 
 def build_frozen_layers(encoder: Path, training: TrainingConfig, device: torch.device) -> FrozenLayerCache:
-    """Build the frozen layers that bi-encoders with these settings share."""
+    """Build the frozen layers, with a cache of their outputs, that bi-encoders with these settings share."""
     return FrozenLayerCache(get_encoder(build_network(encoder, training, 0, device)), training.frozen_blocks)
 
 
 def predict_labels(model: Network, pairs: pd.DataFrame, training: TrainingConfig) -> np.ndarray:
-    """Return a teacher's labels (pairs,) float32, computed in the training precision, which suffices for students."""
+    """Return a teacher's labels (pairs,) float32 of pairs `first second`, computed in the precision of training."""
     with torch.autocast(model.device.type, torch.bfloat16, enabled=training.bfloat16):
         return score_pairs(model, pairs)
 
@@ -94,9 +94,9 @@ def score_pairs(model: Network, pairs: pd.DataFrame) -> np.ndarray:
 
 
 def encode_texts(model: Network, texts: list[str]) -> np.ndarray:
-    """Encode texts as unit vectors (texts, dimensions) float32 with a bi-encoder."""
+    """Encode texts as unit vectors (texts, dimensions) float32 with a bi-encoder; raise TypeError for a cross-encoder."""
     if not isinstance(model, SentenceTransformer):
-        raise TypeError("a cross-encoder cannot encode single texts")
+        raise TypeError("a cross-encoder cannot encode single texts; use score_pairs")
     return np.asarray(model.encode(texts, batch_size=BATCH_SIZE, normalize_embeddings=True, show_progress_bar=False))
 
 
@@ -106,15 +106,15 @@ def serialise_trainable_state(model: Network) -> bytes:
 
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
-    """Load weights serialised by `serialise_trainable_state` into a network of the same architecture."""
+    """Load weights serialised by `serialise_trainable_state`; raise ValueError if their names do not match the network."""
     missing, unknown = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
     if unknown or trainable & {*missing}:
-        raise ValueError("weights do not match the network")
+        raise ValueError(f"weights do not match the network: {len(trainable & {*missing})} missing, {len(unknown)} unknown")
 
 
 def get_encoder(model: Network) -> Any:
-    """Return the network's BERT encoder."""
+    """Return the BERT of a network, without pooling or a classification head."""
     network: Any = model[0].model
     return getattr(network, network.base_model_prefix, network)
 

@@ -18,7 +18,7 @@ from training.data.work_directory import iter_rows
 
 
 def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) -> pd.DataFrame:
-    """Load the arguments of a split: `docno conclusion normalised_conclusion premise unrelated_docnos`."""
+    """Load the arguments of a split, `docno conclusion normalised_conclusion premise unrelated_docnos`, from `work_dir`."""
     table = pd.DataFrame(iter_rows(work_dir / f"{split}.pieces.parquet", None, work_dir))
     truncated_conclusions = {
         text: tokeniser.truncate(remove_urls(text), tokeniser.lengths.query) for text in table["conclusion"].unique()
@@ -27,7 +27,7 @@ def load_arguments(work_dir: Path, split: str, tokeniser: WordPieceTokeniser) ->
 
 
 def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> pd.DataFrame:
-    """Sample at most `n` arguments and pair each conclusion with its premise (label 1) and a negative premise (label 0).
+    """Sample at most `n` arguments and pair each conclusion with its premise (label 1) and its first negative (label 0).
 
     Returns:
         Pairs `first second label`, the positives first.
@@ -41,7 +41,7 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
 def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
     """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding labelled pairs.
 
-    The returned pairs `first second` have no label by distant supervision. `cache` stores the index of the premises.
+    The pairs `first second` are unlabelled. `cache` stores the index of the premises; its cache key must depend on `train`.
     """
     rows = [
         (train["conclusion"].iloc[group[0]], train["premise"].iloc[row])

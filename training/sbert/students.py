@@ -51,7 +51,7 @@ class StudentPairSettings(Protocol):
 
 
 class Variant(NamedTuple):
-    """Variant of a network, by how it is trained; a variant without a loss is the pretrained encoder."""
+    """Loss and pairs that a network is trained on; without a loss, the network is the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
@@ -63,7 +63,7 @@ VARIANTS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVE
 
 
 class Result(msgspec.Struct):
-    """Validation results of a network."""
+    """Training size, validation metrics and time of a network."""
 
     n_pairs: int  # training pairs
     map_at_20: float  # MAP@20 (percent) over the candidates of each validation conclusion
@@ -72,12 +72,12 @@ class Result(msgspec.Struct):
 
 
 class StudentExperiment(Experiment[Variant, Result]):
-    """Experiment over variants; their networks are trained on demand and cached in the working directory."""
+    """Experiment that compares networks by Variant; they are trained on demand and cached in the working directory."""
 
     name, unit, result_type = "students", "networks", Result
 
     def __init__(self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device) -> None:
-        """Load the arguments prepared by `prepare pairs`; networks and silver pairs are computed on demand."""
+        """Load the arguments prepared by `prepare pairs`; networks and silver pairs are built on demand."""
         pretrained = PretrainedEncoder(recipe.encoder.name)
         tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
         self._train_arguments, validation = (load_arguments(work_dir, split, tokeniser) for split in (TRAIN, VALIDATION))
@@ -96,7 +96,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return self._cache_key, variant
 
     def compute(self, variant: Variant) -> Result:
-        """Train and evaluate a network."""
+        """Load or train the network of a variant and measure it on the validation conclusions."""
         start = time.monotonic()
         training = self._training_config(variant)
         model = self.load_or_train(variant)
@@ -110,7 +110,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
     def load_or_train(self, variant: Variant) -> Network:
-        """Load a network, or train it if its weights are not cached."""
+        """Load the network of a variant, or train it if its weights are not cached."""
         encoder, training = self._initial_encoder(variant), self._training_config(variant)
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
@@ -155,7 +155,7 @@ class StudentExperiment(Experiment[Variant, Result]):
 
     @cached_property
     def silver(self) -> pd.DataFrame:
-        """Silver pairs `first second label`, labelled by the teacher."""
+        """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not cached."""
         pairs = retrieve_unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
         selected = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
         pairs = pairs.iloc[selected].reset_index(drop=True)
@@ -173,7 +173,7 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: StudentPairSettings,
     """Train and evaluate all VARIANTS on the pairs that `prepare pairs` has written into `work_dir`.
 
     Returns:
-        One row per network, in percent: MAP@20 over validation candidates; recall, MRR and nDCG over all premises.
+        One row per variant; metrics in percent: MAP@20 over validation candidates; recall, MRR and nDCG over all premises.
     """
     results = run_experiment(StudentExperiment(work_dir, recipe, pairs, device), VARIANTS, work_dir)
     return pd.DataFrame(
@@ -188,7 +188,7 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: StudentPairSettings,
 def load_or_train_student(
     ranker: Module, recipe: Recipe, pairs: StudentPairSettings, student: Variant, work_dir: Path, device: torch.device
 ) -> None:
-    """Load the weights of a student into the ranker of its recipe; train the student if it is not cached in `work_dir`."""
+    """Load the weights of a student into `ranker`; train the student first if it is not cached in `work_dir`."""
     student_encoder = networks.get_encoder(StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student))
     state = ranker.state_dict()
     weights = {f"encoder.bert.{name}": value for name, value in student_encoder.state_dict().items()}

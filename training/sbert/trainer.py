@@ -35,7 +35,7 @@ BATCHES_PER_BUCKET = 64  # batches are drawn from length-sorted buckets of this 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """Everything that determines a training run except its seed."""
+    """Data and settings that determine a training run, except its seed."""
 
     encoder: Path  # local directory in Hugging Face format
     training: TrainingConfig
@@ -44,7 +44,7 @@ class TrainingSetup:
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
     def initial_network(self, seed: int) -> Network:
-        """Build the initial network."""
+        """Build the network before training."""
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
@@ -53,7 +53,7 @@ class TrainingSetup:
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
-        """Run the first steps of the full training, return the network, and move each file of STATE_FILES to its path.
+        """Run the first `step_count` steps of the full training, return the network, and move STATE_FILES to their paths.
 
         The seed determines the head's weights, data order and dropout. The scratch directory is created and removed.
         """
@@ -108,7 +108,7 @@ class TrainingSetup:
 
 
 def _run_trainer(trainer: Any, state_dir: Path | None = None) -> None:
-    """Run a trainer, then restore float32 inference."""
+    """Run a trainer, from a directory of STATE_FILES if set, then restore float32 inference."""
     trainer.train(resume_from_checkpoint=str(state_dir) if state_dir else None)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 
@@ -123,7 +123,7 @@ class LengthBucketSampler(DefaultBatchSampler):
         self._lengths = np.array([max(len(first), len(second)) for first, second in pairs])
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield batches in a new order per epoch; pairs are sorted by length within each bucket."""
+        """Yield batches of pair indices in a new order per epoch; pairs are sorted by length within each bucket."""
         rng = np.random.default_rng([self.seed, self.epoch])
         order = rng.permutation(len(self._lengths))
         batches: list[list[int]] = []
@@ -136,7 +136,7 @@ class LengthBucketSampler(DefaultBatchSampler):
 
 
 class _StopAfter(TrainerCallback):
-    """Callback that saves the state and stops training after a number of steps."""
+    """Callback that saves the state and stops training after step `step`."""
 
     def __init__(self, step: int) -> None:
         self._step = step

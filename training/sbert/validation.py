@@ -21,10 +21,10 @@ LIBRARY_METRICS = {"recall@100": ("recall@k", 100), "MRR@10": ("mrr@k", 10), "nD
 
 
 class ConclusionValidator:
-    """Validator on conclusions with five relevant premises each."""
+    """Validator of teachers and students on the validation conclusions, which have five relevant premises each."""
 
     def __init__(self, train: pd.DataFrame, validation: pd.DataFrame, work_dir: Path, tokeniser: WordPieceTokeniser) -> None:
-        """Build the validator from the training and validation arguments of a working directory, see `load_arguments`."""
+        """Build the validator from the training and validation arguments that `load_arguments` has loaded from `work_dir`."""
         self._conclusions = validation.groupby("normalised_conclusion", sort=False)["conclusion"].first().tolist()
         relevant_docnos = validation.groupby("normalised_conclusion", sort=False)["docno"].agg(set).tolist()
         self._premises = validation["premise"].to_numpy()
@@ -39,7 +39,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; premises are encoded in bfloat16 if set."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16`: precision of premises."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)
@@ -47,7 +47,7 @@ class ConclusionValidator:
         return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
     def map_at_20(self, model: Network, bfloat16: bool) -> float:
-        """Return MAP@20 (percent) over each conclusion's candidates; pairs are scored in bfloat16 if set."""
+        """Return MAP@20 (percent) over each conclusion's candidates; `bfloat16`: whether to score pairs in bfloat16."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]

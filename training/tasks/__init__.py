@@ -1,4 +1,4 @@
-"""Load recipes and find their training tasks; each task is a module with the name of its table in a recipe."""
+"""Load recipes and find their training tasks; the module of a task has the name of the task's table in a recipe."""
 
 import tomllib
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ def list_task_names() -> list[str]:
 
 
 def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
-    """Return the spec class of a recipe's task table (DEFAULT_TASK if it has none); raise ValueError if it has several."""
+    """Return the spec class of the task table among a recipe's keys (none: DEFAULT_TASK); raise ValueError for several."""
     tables = [name for name in list_task_names() if name in keys]
     if len(tables) > 1:
         raise ValueError(f"[{'] and ['.join(tables)}]: a recipe has at most one task table; remove all but one")
@@ -34,7 +34,7 @@ def find_task_spec(keys: Collection[str]) -> type[TaskSpec]:
 
 
 def find_task_tables(network: str) -> list[str]:
-    """Return the names of the task tables that support a network by name."""
+    """Return the names of the task tables whose `supported_networks` include a network."""
     return [name for name in list_task_names() if network in load_class(__name__, name, TaskSpec).supported_networks]
 
 
@@ -66,7 +66,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
-    """Raise ValueError, suggesting the nearest valid key, if a table or a nested table has an unknown key."""
+    """Raise ValueError if a table or a nested table has an unknown key, with the nearest valid key, or is not a table."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
     hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _field_names(struct)}
@@ -84,7 +84,7 @@ def _field_names(struct: Any) -> tuple[str, ...]:
 
 
 def _check_network_settings(recipe: Recipe) -> None:
-    """Raise ValueError if network sizes, lengths or encoder do not fit the network."""
+    """Raise ValueError if [network], [lengths], [encoder] or max_terms do not suit the recipe's network."""
     network_class = recipe.network_class
     hints = {name: hint for name, hint in get_type_hints(network_class.Config).items() if name not in DERIVED_FIELDS}
     for key, value in recipe.network.items():

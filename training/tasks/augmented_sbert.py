@@ -1,4 +1,4 @@
-"""Load and validate an Augmented SBERT student, which training/sbert trains."""
+"""Load the weights of an Augmented SBERT student, trained by training/sbert, and validate the student."""
 
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -27,11 +27,11 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
     train_teacher: bool = True  # fine-tune the teacher on gold pairs; false: use it as is
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> PairwiseTask:
-        """Load the pairs, of which only the validation queries are used."""
+        """Load the pairwise task for validation only; `load_or_train_weights` builds the student's training pairs."""
         return PairwiseTask.load(recipe, trainee, work_dir, device)
 
     def load_or_train_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
-        """Load the weights of the student into the network, or train the student if they are not cached in `work_dir`."""
+        """Load the student's weights into the network; train the student first if its weights are not cached in `work_dir`."""
         from training.sbert import students  # slow import
 
         students.load_or_train_student(network, recipe, self, students.Variant(self.loss, self.pairs), work_dir, device)

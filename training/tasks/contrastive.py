@@ -28,7 +28,7 @@ from training.tasks.pairs import PairwiseTask, l1_norm
 
 
 class ContrastiveSpec(TextNetworkSpec, frozen=True):
-    """Settings of training with in-batch negatives, which come from the micro-batch."""
+    """Settings of training with in-batch negatives and weak labels; the candidates are the premises of the micro-batch."""
 
     curve: ClassVar = LearningCurve(
         "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG, "%, 105 candidates per query or full collection", "queries"
@@ -89,7 +89,7 @@ class ContrastiveTask(PairwiseTask):
         """Return the query log-likelihoods (B, B) of conclusions (rows) for premises (columns), up to a constant per row.
 
         They are sums of ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty
-        2004). Texts are truncated as for the network.
+        2004); tf: frequency in the premise, dl: its length, p: share of all words. Texts are truncated as for the network.
         """
         premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
         mu = self._settings.mu

@@ -20,14 +20,14 @@ HOLD_OUT_ONE_IN = 10  # one in ten titles is held out
 
 
 class DistillationSpec(TextNetworkSpec, frozen=True):
-    """Settings of listwise distillation; batch sizes are numbers of lists."""
+    """Settings of listwise distillation; the batch size is a number of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> ListwiseTask:
-        """Load the teacher's scores and split the titles."""
+        """Load the scored documents and hold out some titles; raise InputError if there are fewer than two titles."""
         table, manifest = load_table(work_dir)
         titles = table["topic"].unique()
         if len(titles) < 2:
@@ -44,7 +44,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         return task
 
     def check_prepared(self, work_dir: Path) -> None:
-        """Raise InputError if the scored titles are missing."""
+        """Raise InputError if the table of scored documents is missing."""
         load_table(work_dir)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
@@ -59,5 +59,5 @@ class DistillationTask(ListwiseTask):
 
 
 def _shift_to_zero(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
-    """Return the scores of a list minus the topic's lowest score, as labels must not be negative."""
+    """Return the scores of a list's items minus the lowest of the topic's `scores`, as labels must not be negative."""
     return np.asarray(scores[list_items] - scores.min())

@@ -30,13 +30,13 @@ VALIDATION_BATCH_SIZE = 8  # passages per batch; small, as each word is compared
 
 
 class LanguageModelSpec(TaskSpec, frozen=True):
-    """Settings of the language model. An example is a group of passages of similar length."""
+    """Settings of pre-training a tagger as a language model; a training example is a group of passages of similar length."""
 
     curve: ClassVar = LearningCurve(
         "negative log-likelihood per word", ("ahead", "back", "both"), "both", "% of words predicted correctly", "passages"
     )
     supported_networks: ClassVar = ("targer",)
-    vectors: VectorMethod = "word2vec"
+    vectors: VectorMethod = "word2vec"  # initial word vectors
     max_passages: PositiveInt = 30_000  # maximum number of training passages
     passages_per_example: PositiveInt = 16  # passages of similar length per example
     negative_samples: PositiveInt = 1_000  # sampled-softmax negatives
@@ -47,11 +47,11 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         return self.vectors
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[LanguageModel]:
-        """Return the language model's class."""
+        """Return LanguageModel, which is trained in place of the recipe's tagger."""
         return LanguageModel
 
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
-        """Build a language model whose output vectors start as the word vectors."""
+        """Build a language model whose input and output vectors are initialised with the word vectors."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
@@ -61,7 +61,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, source)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
-        """Load the premises and split them into passages."""
+        """Load the training premises, hold out some of them and split all into passages."""
         manifest, table = read_prepared_manifest(work_dir), VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
@@ -79,7 +79,7 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
 
 class LanguageModelTask(Task[LanguageModel]):
-    """Passages for next- and previous-word prediction, and held-out passages for validation."""
+    """Training passages for next- and previous-word prediction, and held-out passages for validation."""
 
     metrics_description = "Percent of the words of held-out premises that are predicted from the words before (or after) them."
 

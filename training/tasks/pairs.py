@@ -39,7 +39,7 @@ BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
 
 
 class PairwiseSpec(TextNetworkSpec, frozen=True):
-    """Settings of pairwise training."""
+    """Settings of training with a pairwise hinge loss."""
 
     curve: ClassVar = LearningCurve(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
@@ -62,10 +62,10 @@ class PairwiseSpec(TextNetworkSpec, frozen=True):
 
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError if the tables or hard negatives are missing."""
-        _read_records(work_dir, self.hard_negatives)
+        _read_table_records(work_dir, self.hard_negatives)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables of the corpus again."""
+        """Prepare the tables and hard negatives again; return the SHA-256 by corpus file name."""
         return reproduce_pairs(data_dir, work_dir, training_data, self.hard_negatives)
 
 
@@ -101,7 +101,7 @@ class PairwiseTask(Task[Ranker]):
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
         """Load the data prepared by `prepare pairs`; raise InputError if tables or hard negatives are missing."""
-        training_data, file_hashes = _read_records(work_dir, hard_negatives)
+        training_data, file_hashes = _read_table_records(work_dir, hard_negatives)
         pairs = load_training_pairs(work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives)
         queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
         task = cls(pairs, queries, recipe, device, trainee.pretrained)
@@ -128,7 +128,7 @@ class PairwiseTask(Task[Ranker]):
         return self._validate(ranker, step, self._selection_queries)
 
     def validate_final(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure the same metrics on all validation queries."""
+        """Measure the metrics of `validate` on all validation queries."""
         return self._validate(ranker, step, self._all_queries)
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
@@ -146,9 +146,9 @@ class PairwiseTask(Task[Ranker]):
 def pairwise_loss(
     ranker: Ranker, query: MaskedIds, positive: MaskedIds, negative: MaskedIds, margin: float, l1_weight: float
 ) -> Tensor:
-    """Return the mean hinge loss of a batch, with an L1 penalty for latent networks.
+    """Return the mean hinge loss of a batch, plus `l1_weight` times the L1 norm of the latent vectors.
 
-    Siamese networks encode the query once and both premises in one batch.
+    Siamese networks encode the query once and both premises in one batch. Without latent vectors, `l1_weight` must be 0.
     """
     if l1_weight and not isinstance(ranker, LatentRanker):
         raise UsageError(f"{ranker.get_name()} has no latent vectors; remove training.l1_weight from the recipe")
@@ -167,7 +167,7 @@ def hinge_loss(positive: Tensor, negative: Tensor, margin: float) -> Tensor:
 
 
 def l1_norm(*vectors: Tensor) -> Tensor:
-    """Return the batch mean of the summed L1 norms of vectors (Entezari 2020, eq. 3.20)."""
+    """Return the batch mean of the summed L1 norms of vectors (B, D) (Entezari 2020, eq. 3.20)."""
     return torch.cat(vectors, dim=1).abs().sum(1).mean()
 
 
@@ -177,8 +177,8 @@ def _concat_padded(*parts: Tensor) -> Tensor:
     return torch.cat([functional.pad(part, (0, longest - part.shape[1])) for part in parts])
 
 
-def _read_records(work_dir: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the origin and the file hashes of the tables; raise InputError if tables or hard negatives are missing."""
+def _read_table_records(work_dir: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the recorded inputs and the file hashes of tables and hard negatives; raise InputError if they are missing."""
     tables = read_prepared_manifest(work_dir)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:

@@ -23,7 +23,7 @@ HOLD_OUT_ONE_IN = 5  # one in five debates is held out
 
 
 class QualitySpec(TextNetworkSpec, frozen=True):
-    """Settings of listwise training on argument quality; batch sizes are numbers of lists."""
+    """Settings of listwise training on argument quality; the batch size is a number of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
     supported_networks: ClassVar = ("tfr_bert",)
@@ -33,12 +33,12 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     loss: LossName = "softmax"
 
     def __post_init__(self) -> None:
-        """Raise ValueError if no data set is named or one is repeated."""
+        """Raise ValueError if no data set is named or a name is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
-        """Load the tables and split them by debate."""
+        """Load the tables of the data sets and hold out some debates of each for validation."""
         tables = [load_table(work_dir, name) for name in self.datasets]
         masks = [mask_held_out_debates(table, recipe.seed) for table in tables]
         train = pd.concat([table[~mask] for table, mask in zip(tables, masks, strict=True)], ignore_index=True)
@@ -59,7 +59,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         self._load_source_hashes(work_dir)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the tables of the data sets again."""
+        """Prepare the tables of the data sets again; return the SHA-256 by source file name."""
         prepare_quality(data_dir, self.datasets, work_dir)
         return self._load_source_hashes(work_dir)
 

@@ -34,18 +34,18 @@ from training.fitting.validation import evaluation_mode
 
 
 class TaggingSpec(TaskSpec, frozen=True):
-    """Settings of training a sequence tagger; batch sizes are numbers of passages."""
+    """Settings of training a sequence tagger; the batch size is a number of passages."""
 
     curve: ClassVar = LearningCurve(
         "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True
     )
     supported_networks: ClassVar = ("targer",)
     datasets: tuple[Literal["essays", "webd"], ...]
-    vectors: VectorMethod = "word2vec"
-    init_from: str = ""  # checkpoint of a language model in the output folder
+    vectors: VectorMethod = "word2vec"  # initial word vectors
+    init_from: str = ""  # checkpoint of a language model in the output folder; empty: none
 
     def __post_init__(self) -> None:
-        """Raise ValueError if no data set is named or one is repeated."""
+        """Raise ValueError if no data set is named or a name is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
 
@@ -59,7 +59,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         return self.init_from
 
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
-        """Build a tagger, initialised from the language model; raise UsageError if vocabularies or sizes differ."""
+        """Build a tagger, with the layers of `init_from` if set; raise UsageError if its vocabulary or layer sizes differ."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
         network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
         assert isinstance(network, TARGER)
@@ -74,7 +74,7 @@ class TaggingSpec(TaskSpec, frozen=True):
                 {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
             )
             if model.tokeniser.vocabulary.terms != vocabulary.terms:
-                raise UsageError(f"tagging.init_from: {self.init_from!r} has another vocabulary; use its word vectors")
+                raise UsageError(f"tagging.init_from: {self.init_from!r} has another vocabulary; use its training vectors")
             if shapes != expected_shapes:
                 raise UsageError(f"tagging.init_from: {self.init_from!r} has other layer sizes; use its [network] settings")
             network.load_state_dict(network.state_dict() | pretrained)
@@ -82,7 +82,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, source)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
-        """Load the documents and split them."""
+        """Load the tagged documents and split those of each data set into training and test documents."""
         splits = [split_documents(load_documents(work_dir, name), recipe.seed) for name in self.datasets]
         task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
@@ -97,7 +97,7 @@ class TaggingSpec(TaskSpec, frozen=True):
             load_documents(work_dir, name)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Raise UsageError, as the data cannot be rebuilt from a single directory."""
+        """Raise UsageError, as tagged documents and word vectors cannot be prepared from a single directory."""
         raise UsageError("the training data are tagged documents; run `prepare tags`, `prepare vectors` and `fit` again")
 
 
@@ -166,7 +166,7 @@ class TaggingTask(Task[TARGER]):
 
 
 def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[list[str]]:
-    """Predict the tags of each passage."""
+    """Predict one tag per token of each passage."""
     batches = batch_by_tokens([len(passage) for passage in passages], network.min_batch_tokens)
     with evaluation_mode(network), torch.inference_mode():
         annotations = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
@@ -176,7 +176,7 @@ def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[li
 
 @torch.no_grad()
 def forbid_unseen_transitions(crf: CRF, tags: Tensor) -> None:
-    """Forbid transitions that do not occur in the right-padded tag sequences (B, L)."""
+    """Set the CRF's scores of transitions that no right-padded tag sequence (B, L) contains to FORBIDDEN_SCORE."""
     is_allowed = torch.zeros_like(crf.transitions, dtype=torch.bool)
     is_allowed[tags, _get_previous_tags(crf, tags)] = is_allowed[PADDING_STATE, PADDING_STATE] = True
     crf.transitions[~is_allowed] = FORBIDDEN_SCORE
@@ -188,13 +188,13 @@ def compute_crf_loss(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) ->
 
 
 def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-    """Compute the scores (B,) of tag sequences (B, L)."""
+    """Compute the scores (B,) of tag sequences (B, L) given emissions (B, L, S)."""
     emission_scores = emissions.gather(2, tags[:, :, None]).squeeze(2)  # (B, L)
     return ((emission_scores + crf.transitions[tags, _get_previous_tags(crf, tags)]) * mask).sum(1)
 
 
 def compute_log_partition(crf: CRF, emissions: Tensor, mask: Tensor) -> Tensor:
-    """Compute log Z (B,) with the forward algorithm."""
+    """Compute log Z (B,), the log-sum of the scores of all tag sequences, with the forward algorithm."""
     total = emissions[:, 0] + crf.transitions[:, crf.start]  # (B, S), log-sum over the paths that end in each state
     for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
         extended = emission + torch.logsumexp(total[:, None] + crf.transitions, dim=2)

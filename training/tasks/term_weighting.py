@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from submission.data.args_me import find_corpus_files
-from submission.errors import InputError, UsageError
+from submission.errors import InputError, UsageError, pluralise
 from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from submission.models.enrichers.deepct import DeepCT
 from submission.models.padding import PaddedTexts, pad
@@ -35,7 +35,7 @@ REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its
 
 
 class TermWeightingSpec(TextNetworkSpec, frozen=True):
-    """Settings of training on passages whose words are labelled by a reference."""
+    """Settings of training on passages whose words are labelled by their match with a reference text."""
 
     curve: ClassVar = LearningCurve(
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"
@@ -47,7 +47,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
-        """Load the passages and split them by discussion."""
+        """Load the labelled passages and hold out those of some discussions for validation."""
         manifest, roles = read_passages_manifest(work_dir, self.documents), _assign_passages(work_dir, self, recipe.seed)
         training: list[tuple[np.ndarray, np.ndarray]] = []
         passages: list[Passage] = []
@@ -71,11 +71,11 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         return task
 
     def check_prepared(self, work_dir: Path) -> None:
-        """Raise InputError if the passages are missing."""
+        """Raise InputError if the passages, or the qrels or runs that `documents` requires, are missing."""
         read_passages_manifest(work_dir, self.documents)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the passages again; raise UsageError if they were filtered by qrels or runs."""
+        """Prepare the passages again; return the SHA-256 by corpus file name; raise UsageError if qrels or runs were used."""
         if training_data["qrels"] or training_data["runs"]:
             raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` again")
         prepare_passages(data_dir, work_dir)
@@ -97,7 +97,7 @@ class TrainingPassages:
         return cls(word_pieces, (labels.ids - 1).to(torch.int8))
 
     def batch(self, rows: np.ndarray, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the ids, mask and targets, each (B, T), of passages, trimmed to the longest."""
+        """Return the ids, mask and targets, each (B, T), of passages by row, trimmed to the longest passage."""
         ids, mask = self.word_pieces.batch(rows, device)
         return ids, mask, self.targets[rows][:, : ids.shape[1]].to(device)
 
@@ -174,13 +174,14 @@ def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
 
 
 def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
-    """Assign passages to training or validation by discussion; raise InputError if there is only one discussion."""
+    """Map passage indices to "training" or "validation" by discussion; raise InputError if there is at most one discussion."""
     discussions = [row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)]
     names = sorted(set(discussions))
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)
     is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
     if not (~is_held_out).any():
-        raise InputError(f"{passages_dir(work_dir)}: 1 discussion; at least 2 are needed to hold one out; use a larger corpus")
+        cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
+        raise InputError(f"{passages_dir(work_dir)}: {cause}; use a larger corpus")
     training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     training = random_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
     validation = random_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]

@@ -21,7 +21,7 @@ DOWNLOAD_HINT = "TARGER's repository (uhh-lt/targer), data/"
 
 @dataclass(frozen=True)
 class ComponentDataset:
-    """A published data set of tagged documents."""
+    """Descriptor of a published data set of tagged documents."""
 
     file: str
     component_types: tuple[str, ...]
@@ -43,10 +43,10 @@ class TaggedDocument:
 
 
 def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocument]:
-    """Read the non-empty documents of a data set, each distinct text once.
+    """Read the non-empty documents of a data set; a repeated text counts once, with its first tags.
 
-    Tokens are split like input texts (see `submission.text`), so training and inference see the same tokens. If a token
-    with a B- tag is split, all parts but the first get an I- tag.
+    Tokens of the file are split by `find_token_spans`, as input texts are at inference. If a token with a B- tag is split,
+    all parts but the first get an I- tag.
     """
     file = directory / source.file
     documents: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -78,7 +78,7 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
 
 
 def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_tag: str) -> str:
-    """Convert a tag of the file (P-B) to BIO notation (B-P), and check that it can follow the previous tag."""
+    """Convert a tag (P-B) to BIO notation (B-P); raise InputError if it is unknown or cannot follow `previous_tag`."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
@@ -91,6 +91,6 @@ def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_t
 
 
 def tag_set(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of the named data sets, O first."""
+    """Return the distinct BIO tags of data sets, given as keys of SOURCES; O comes first."""
     component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].component_types)
     return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

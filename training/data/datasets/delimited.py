@@ -11,7 +11,7 @@ from submission.storage.atomic_files import read_regular
 
 
 def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the last line and the fields of each row below the header.
+    """Yield each row below the header: the number of its last line in the file, and its fields.
 
     Args:
         file: UTF-8 file, with or without a byte-order mark.
@@ -39,7 +39,7 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
 
 
 def parse_number(file: Path, line: int, name: str, text: str, low: float, high: float) -> float:
-    """Parse a number; raise InputError unless it is in [low, high]."""
+    """Parse the value of a column `name`; raise InputError unless it is a number in [low, high]."""
     try:
         value = float(text)
     except ValueError:
@@ -58,7 +58,7 @@ def parse_text(file: Path, line: int, text: str) -> str:
 
 
 def find_files(directory: Path, suffix: str) -> list[Path]:
-    """Return the files with a suffix, sorted by name; raise InputError if there is none."""
+    """Return the files of a directory with a suffix, sorted by name; raise InputError if there is none."""
     files = sorted(directory.glob(f"*.{suffix}"))
     if not files:
         raise InputError(f"{directory}: no .{suffix} files; download the published data set into this directory")
@@ -74,7 +74,7 @@ def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
 
 
 def read_text(file: Path) -> str:
-    """Read a UTF-8 text file."""
+    """Read a text file; raise InputError if it is unreadable or not UTF-8."""
     try:
         return read_regular(file).decode("utf-8")
     except OSError as error:

@@ -20,12 +20,12 @@ DEBATES = (  # keywords shared by the two statements of a debate
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set."""
+    """List the files of the data set, which are in FOLDER of a directory of data sets."""
     return find_files(directory / FOLDER, "tsv")
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list as a table `debate topic docno premise score`."""
+    """Read a list as a table `debate topic docno premise score`; the statement in the file name determines topic and debate."""
     topic = " ".join(file.stem.replace("-", " ").split())
     debates = [debate for debate in DEBATES if debate in topic.lower()]
     if len(debates) != 1:

@@ -41,14 +41,14 @@ class PairDataset:
 
 
 def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split by topic; the split does not depend on `seed`."""
+    """Load the argument pairs of BWS, split by topic as in CROSS_TOPIC_SPLITS; `seed` has no effect."""
     pairs = read_bws(directory / BWS_FILE)
     splits = [pairs[pairs["topic"].isin(topics)].reset_index(drop=True) for topics in CROSS_TOPIC_SPLITS]
     return PairDataset("bws_cross", False, *splits)
 
 
 def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
-    """Load BWS argument similarity, split at random within topics."""
+    """Load the argument pairs of BWS, split at random so that every split covers all topics."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
     ends = np.cumsum([0, *_scale_sizes(BWS_SPLIT_SIZES, len(pairs))])
@@ -57,9 +57,9 @@ def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
 
 
 def load_mrpc(directory: Path, seed: int) -> PairDataset:
-    """Load MRPC paraphrases; no sentence occurs in two splits.
+    """Load the sentence pairs of MRPC, split so that no sentence occurs in two splits.
 
-    The splits of Thakur et al. differ from the published files: their training split has 264 more pairs, and 267 published
+    The splits of Thakur et al. 2021 differ from the published files: their training split has 264 more pairs, and 267 published
     test pairs share a sentence with a training pair. Pairs that share a sentence therefore stay in one split: training if
     any of them is a published training pair, else dev or test at random. Surplus training pairs without shared sentences move
     to dev and test.
@@ -82,12 +82,12 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     return PairDataset("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 
-Loader = Callable[[Path, int], PairDataset]  # of a data directory and a seed
+Loader = Callable[[Path, int], PairDataset]  # takes the data directory and a seed
 LOADERS: dict[str, Loader] = {"bws_cross": load_bws_cross_topic, "bws_in": load_bws_in_topic, "mrpc": load_mrpc}
 
 
 def read_bws(file: Path) -> pd.DataFrame:
-    """Read BWS argument pairs with a similarity in [0, 1]."""
+    """Read the argument pairs of BWS as a table of COLUMNS; the label is the similarity in [0, 1]."""
     topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
     for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
@@ -100,7 +100,7 @@ def read_bws(file: Path) -> pd.DataFrame:
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
-    """Read MRPC sentence pairs with label 1 (paraphrase) or 0."""
+    """Read the sentence pairs of MRPC as a table of COLUMNS; the label is 1 (paraphrase) or 0, the topic empty."""
     pairs = []
     for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
@@ -111,7 +111,7 @@ def read_mrpc(file: Path) -> pd.DataFrame:
 
 
 def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
-    """Scale the published split sizes to `n_pairs` pairs in all."""
+    """Scale the published sizes of train, dev and test to `n_pairs` pairs in all."""
     train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
     return [train, dev, n_pairs - train - dev]
 

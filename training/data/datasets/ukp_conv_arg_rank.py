@@ -15,12 +15,12 @@ HEADER = ("#id", "rank", "argument")
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set."""
+    """List the files of the data set, which are in FOLDER of a directory of data sets."""
     return find_files(directory / FOLDER, "csv")
 
 
 def read_list(file: Path) -> pd.DataFrame:
-    """Read a list as a table `debate topic docno premise score`; scores are negated ranks."""
+    """Read a list as a table `debate topic docno premise score`; scores are negated PageRanks."""
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
         raise InputError(f"{file}: unexpected file name; rename it to <debate>_<stance>.csv")

@@ -30,7 +30,7 @@ MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-a
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set."""
+    """List the files of the data set, which are in FOLDER of a directory of data sets."""
     return [directory / FOLDER / name for name in (TOPICS, ARGUMENTS, RANKING)]
 
 
@@ -63,7 +63,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
 
 
 def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
-    """Read the ranks per model (index KEY, columns MODELS); repeated texts count once."""
+    """Read the ranks per model (index KEY, columns MODELS); a text that a ranking repeats counts once, at its best rank."""
     rows = []
     for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
         model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
