@@ -40,7 +40,7 @@ class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """Linear model: score = intercept + Σ weight · standardised feature."""
+    """Linear model of document scores: score = intercept + Σ weight · standardised feature."""
 
     version: str  # version of the code that fitted it
     intercept: BoundedFloat
@@ -77,11 +77,11 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
         return f"the members' scores{length}"
 
     def format_formula(self) -> str:
-        """Return the formula as text; z denotes the z-score over the topic's pool."""
+        """Return the score formula as text, in which z denotes the z-score over the topic's pool."""
         return f"{self.intercept:.3f}" + "".join(f" {weight:+.3f} z({name})" for name, weight in self.weights.items())
 
     def compute_contributions(self, features: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Compute each standardised feature's contribution (N,) to the scores of documents."""
+        """Compute each feature's contribution (N,) to document scores, by feature name; `features` are standardised."""
         return {name: weight * features[name] for name, weight in self.weights.items()}
 
     def score(self, features: Mapping[str, np.ndarray]) -> np.ndarray:

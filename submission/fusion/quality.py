@@ -16,7 +16,7 @@ SCORE_GAP = 1.0  # difference between the lowest score of a re-ranked document a
 
 
 class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
-    """Weighted sum: score = z(relevance) + weight · z(quality)."""
+    """Weighted sum of z-scores over a topic's top documents: score = z(relevance) + weight · z(quality)."""
 
     version: str  # version of the code that fitted it
     depth: Annotated[int, msgspec.Meta(ge=1, le=1000)] = msgspec.field(name="documents")  # number of re-ranked documents
@@ -28,7 +28,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
         return hashlib.sha256(msgspec.json.encode((self.depth, self.weight))).hexdigest()
 
     def format_formula(self) -> str:
-        """Return the formula as text."""
+        """Return the score formula as text, in which z denotes the z-score over the top documents."""
         return f"z(relevance) {self.weight:+.3f} z(quality), over the top {self.depth} documents of a topic"
 
     def compute_contributions(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

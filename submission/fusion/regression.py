@@ -45,16 +45,16 @@ class RegressionEnsemble:
         return hashlib.sha256(msgspec.json.encode((self.intercept, self.members))).hexdigest()
 
     def format_formula(self) -> str:
-        """Return the formula as text, in which minmax scales a score to [0, 1] by the fitted range."""
+        """Return the score formula as text, in which minmax scales a score to [0, 1] by the fitted range."""
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Combine the members' scores, arrays of the same shape."""
+        """Compute ensemble scores from the members' scores by name, arrays of the same shape as the result."""
         weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Score the union of the members' rankings; all tables contain `qid docno score`.
+        """Score the union of the rankings, by member name; all tables, including the result, contain `qid docno score`.
 
         A member's scaled score is 0, its minimum, for documents that it does not rank.
         """

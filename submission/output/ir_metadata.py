@@ -27,7 +27,11 @@ RunEntry = Mapping[str, Any]
 def write_ir_metadata(
     directory: Path, team: str, argv: Sequence[str], primary: System, entries: Mapping[str, RunEntry], execution: Execution
 ) -> None:
-    """Write ir-metadata.yml; `argv` contains the command-line arguments of `rank`, `entries` the entry of each run by tag."""
+    """Write ir-metadata.yml for the runs of an execution.
+
+    `argv` contains the command-line arguments of `rank`; `primary` is the system of run.txt; `entries` contains the entry of
+    each run (see `build_run_entry`) by tag.
+    """
     dataset = execution.input
     training_data = _merge_training_data(entry.get("training data", {}) for entry in entries.values())
     metadata = {
@@ -67,7 +71,7 @@ def write_ir_metadata(
 
 
 def build_run_entry(system: System, execution: Execution, seconds: float, depth: int, omitted_count: int) -> dict[str, Any]:
-    """Build the entry of a run; `seconds` excludes shared stages, `omitted_count` is the number of documents below `depth`."""
+    """Build the metadata of a run; `seconds` excludes shared stages, `omitted_count` counts the documents below `depth`."""
     entry: dict[str, Any] = {"method": system.name, "description": system.description, "seconds": round(seconds, 1)}
     entry["depth"] = depth
     if omitted_count:
@@ -93,14 +97,14 @@ def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 class _TrainingData(msgspec.Struct):
-    """Training data set in a stored entry."""
+    """Licence and file hashes of a training data set in a stored entry."""
 
     licence: str
     files: dict[str, str]
 
 
 class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
-    """Validated fields of a stored entry."""
+    """Fields of a stored run entry that `load_entries` validates."""
 
     name: str
     trained_on: dict[str, _TrainingData] = {}
@@ -144,7 +148,7 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
 
 
 def detect_cpu() -> str:
-    """Return the CPU model or, if it is unknown, the architecture."""
+    """Return the CPU model from /proc/cpuinfo or, if it is missing there, the processor name from `platform`, or "unknown"."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -163,7 +167,7 @@ def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> 
 
 
 def measure_peak_memory() -> int:
-    """Return the peak memory of this process in bytes."""
+    """Return the peak resident memory of this process in bytes."""
     try:  # not getrusage, which on Linux starts at the peak of the parent process
         status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:  # no /proc (macOS), where getrusage reports bytes

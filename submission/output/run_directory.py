@@ -43,7 +43,7 @@ class RunDirectory:
         Args:
             fingerprint: Input and settings that all runs of the directory have in common.
             file_names: Names of the run files that may be written.
-            overwrite: Whether to replace runs with another fingerprint.
+            overwrite: Whether runs with another fingerprint or cache key may be replaced.
 
         Raises:
             OutputError: If the directory contains runs with another or no fingerprint, and `overwrite` is false.
@@ -57,10 +57,10 @@ class RunDirectory:
         return name in self._store
 
     def is_up_to_date(self, name: str, cache_key: str) -> bool:
-        """Return whether a run file exists, is intact and has this key (a hash of code, checkpoints, device and precision).
+        """Return whether a run file exists, is intact and has the key `cache_key` (of code, checkpoints, device and precision).
 
         Raises:
-            OutputError: If the file has another key, and `overwrite` is false.
+            OutputError: If the file has another key, and `resume` was called without `overwrite`.
         """
         recorded_key = self._store.get_valid_key(name)
         if recorded_key not in (None, cache_key) and not self._overwrite:
@@ -72,5 +72,5 @@ class RunDirectory:
         return read_regular(self.path / name).decode()
 
     def write_run(self, name: str, content: str, cache_key: str) -> None:
-        """Write a run file atomically and record its key."""
+        """Write a run file atomically and record its cache key."""
         self._store.write(name, content, cache_key)

@@ -21,7 +21,7 @@ def check_tag(tag: str) -> None:
 
 
 def format_run(run: pd.DataFrame, tag: str) -> str:
-    """Format rankings as the lines of a run file.
+    """Format rankings `qid docno rank score` as the lines of a run file.
 
     Scores are written as float32 in positional notation. A tied score is replaced by the next smaller float32, so that
     evaluators agree, whether they order documents by rank, by score or by line.

@@ -32,13 +32,13 @@ class ConclusionIndex:
     """Inverted index with BM25 weights over a collection's unique normalised conclusions.
 
     Each posting stores a term's full contribution to a conclusion's score, so that a query reads only the postings of
-    its terms. Scores equal BM25Okapi.get_scores bit for bit.
+    its terms. Scores equal BM25Okapi.get_scores bit for bit, unless no idf is positive (see `build`).
     """
 
     conclusions: list[str]  # normalised, ascending
     docnos: list[list[str]]  # documents of each conclusion, ascending
     mean_length: float  # mean number of terms per conclusion
-    terms: list[str]  # distinct
+    terms: list[str]  # distinct terms of the conclusions
     idf: np.ndarray  # (terms,) float64
     offsets: np.ndarray  # (terms + 1,) int64, start of each term's postings
     postings: np.ndarray  # (postings,) of POSTING_DTYPE, by term, then conclusion
@@ -50,7 +50,7 @@ class ConclusionIndex:
 
     @classmethod
     def build(cls, collection: pd.DataFrame) -> Self:
-        """Index a collection with columns `docno conclusion`."""
+        """Build the index of a collection `docno conclusion`."""
         normalised = collection["conclusion"].map({text: normalise(text) for text in collection["conclusion"].unique()})
         docnos_by_conclusion: dict[str, list[str]] = {}
         for conclusion, docno in zip(normalised, collection["docno"], strict=True):
@@ -66,7 +66,7 @@ class ConclusionIndex:
         return cls(conclusions, docnos, bm25.avgdl, terms, idf, *_build_postings(bm25, terms, idf))
 
     def compute_term_contributions(self, query: str, conclusion: str) -> list[tuple[str, float]]:
-        """Compute each query term's contribution to the score of a conclusion, which need not be indexed."""
+        """Return each query term with its contribution to the score of a conclusion, which need not be indexed."""
         counts = Counter(normalise(conclusion).split())
         contributions = []
         for term in normalise(query).split():
@@ -78,7 +78,7 @@ class ConclusionIndex:
         return contributions
 
     def score_all(self, query: str) -> np.ndarray:
-        """Compute the scores (conclusions,) float64 of all conclusions for a raw query."""
+        """Compute the scores (conclusions,) float64 of all conclusions for a query, which need not be normalised."""
         scores = np.zeros(len(self.conclusions))
         for term in normalise(query).split():
             if term in self.term_ids:
@@ -94,13 +94,13 @@ class ConclusionIndex:
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def to_bytes(self) -> bytes:
-        """Serialise the index."""
+        """Serialise the index for `from_bytes`."""
         arrays = self.idf.tobytes(), self.offsets.tobytes(), self.postings.tobytes()
         return msgspec.msgpack.encode((self.conclusions, self.docnos, self.mean_length, self.terms, *arrays))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Deserialise an index.
+        """Deserialise an index from the result of `to_bytes`.
 
         Raises:
             msgspec.MsgspecError, ValueError: If the data is not a serialised index.
@@ -112,7 +112,7 @@ class ConclusionIndex:
 
 
 def _build_postings(bm25: BM25Okapi, terms: list[str], idf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Build the offsets and the postings of all terms."""
+    """Build the fields `offsets` and `postings` of a ConclusionIndex."""
     id_by_term = {term: index for index, term in enumerate(terms)}
     conclusion_ids = np.repeat(np.arange(len(bm25.doc_freqs)), [len(frequencies) for frequencies in bm25.doc_freqs])
     term_ids = np.array([id_by_term[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
@@ -130,15 +130,18 @@ def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> A
 
 
 def load_or_build_conclusion_index(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> ConclusionIndex:
-    """Load the index of a collection `docno conclusion` from the cache, or build it; the key must cover the collection."""
+    """Load the index from the cache, or build it from the collection `docno conclusion` that `load_conclusions` returns.
+
+    `store`'s cache key must depend on the collection.
+    """
     data = store.load_or_build("conclusions.msgpack", lambda: ConclusionIndex.build(load_conclusions()).to_bytes())
     return ConclusionIndex.from_bytes(data)
 
 
 def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
-    """Rank the premises of each topic's top conclusions, by conclusion, then by docno.
+    """Rank all premises of each topic's top conclusions, best conclusion first, then by docno; return `qid docno rank score`.
 
-    A topic without a matching conclusion gets an empty ranking and a warning.
+    A premise has the score of its conclusion. A topic without a matching conclusion gets an empty ranking and a warning.
     """
     log.info("conclusion retrieval: %d unique normalised conclusions", len(index.conclusions))
     rows: list[tuple[str, str, int, float]] = []

@@ -26,7 +26,7 @@ from submission.retrieval.sparse_matrix import allocate_npy, top_k
 from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
 
 VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "parts"
-SHARD_SIZE = 1024  # texts
+SHARD_SIZE = 1024  # texts per shard
 VECTOR_BLOCK = 16384  # vectors per matrix product
 QUERY_BLOCK = 64  # queries per matrix product
 ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot product
@@ -37,25 +37,25 @@ class NamedTexts:
     """Texts to index, identified by name and loaded on demand."""
 
     names: Sequence[str]
-    load: Callable[[list[str]], list[str]]  # returns the texts of names, in order
-    input_type: Literal["query", "premise"]  # network input as which the texts are encoded
+    load: Callable[[list[str]], list[str]]  # returns the texts with these names, in this order
+    input_type: Literal["query", "premise"]  # which input of the network the texts are
 
 
 class DenseIndex:
-    """Exact index over memory-mapped vectors of named texts."""
+    """Index for exact nearest-neighbour search over memory-mapped vectors of named texts."""
 
     def __init__(self, names: Sequence[str], file: Path) -> None:
-        """Memory-map the vectors of texts (see `_build_vectors`), which are in the order of the texts' `names`."""
+        """Memory-map a vector file written by `_build_vectors`, whose rows are in the order of `names`."""
         self.names = names
         self._vectors = np.load(file, mmap_mode="r")
         self._rows = {name: row for row, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """Compute the cosine similarities (N,) of named texts to a query vector (V,), each independent of the other texts."""
+        """Compute the cosine similarities (N,) of named texts to a query vector (V,); no score depends on the other texts."""
         return self._score_exactly(query, np.array([self._rows[name] for name in names], dtype=int))
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        """Yield the names and cosine similarities of the `depth` nearest texts for each of the query vectors (Q, V).
+        """Yield, for each of the query vectors (Q, V), names and cosine similarities of the `depth` nearest texts, best first.
 
         Ties go to the first text. Texts are shortlisted by float32 products, and the shortlist is scored exactly.
         """
@@ -78,7 +78,7 @@ class DenseIndex:
         return products
 
     def _score_exactly(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute dot products in float64 in a fixed order, and round them to float32, the precision of a run."""
+        """Compute dot products with `rows` in float64 in a fixed order, rounded to float32, the precision of a run."""
         products: np.ndarray = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
         scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
         return scores
@@ -89,7 +89,7 @@ def load_or_build_dense_index(
 ) -> DenseIndex:
     """Load the vectors of named texts from the cache, or build them, resuming from completed shards.
 
-    The checkpoint must be of a DenseRanker; the store's key must cover all other arguments.
+    The checkpoint must be of a DenseRanker. `store`'s cache key must depend on the texts, the checkpoint and the device.
     """
     [file] = store.build_files([VECTORS_FILE], partial(_build_vectors, texts, checkpoint, device, store, engine))
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
@@ -97,7 +97,7 @@ def load_or_build_dense_index(
 
 
 def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
-    """Return premises as texts named by docno; `load_premises` loads `docno premise` in order."""
+    """Return premises as texts named by docno; `load_premises` loads `docno premise` by docno, in order."""
     return NamedTexts(docnos, lambda names: load_premises(names)["premise"].tolist(), "premise")
 
 
@@ -107,7 +107,7 @@ def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
 
 
 def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> dict[str, list[str]]:
-    """Map each distinct conclusion of a collection, ascending, to its docnos; cached in the store."""
+    """Map each distinct conclusion, ascending, to its docnos, cached in `store`, whose cache key must depend on it."""
 
     def build() -> bytes:
         collection = load_conclusions()
@@ -122,7 +122,7 @@ def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: Art
 def encode_queries(
     queries: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float32 of queries, one at a time, so that none depends on the other queries."""
+    """Compute the vectors (N, V) float32 of queries, one at a time, so that no vector depends on the other queries."""
     return run_one(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
@@ -139,7 +139,7 @@ def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries:
 def encode_shard(
     checkpoint: RankerCheckpoint, input_type: Literal["query", "premise"], device: torch.device, texts: list[str]
 ) -> bytes:
-    """Encode texts as vectors (N, V) float16, in the bytes of a .npy file."""
+    """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
     ranker = move_to_device(_get_dense_ranker(checkpoint), device, checkpoint.precision)
     encode = checkpoint.tokeniser.encode_query if input_type == "query" else checkpoint.tokeniser.encode_premise
     return npy_bytes(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
@@ -148,7 +148,7 @@ def encode_shard(
 def _build_vectors(
     texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: ArtifactStore, engine: Engine, file: Path
 ) -> None:
-    """Encode all shards, then concatenate them."""
+    """Encode all shards, then write their concatenated vectors to `file`."""
     names, encode = texts.names, partial(encode_shard, checkpoint, texts.input_type, device)
     starts, shards, shard_store = range(0, len(names), SHARD_SIZE), [], ArtifactStore(store.directory / SHARDS_DIR, {})
     for start in starts:
@@ -165,7 +165,7 @@ def _build_vectors(
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float16 of texts given as token ids.
+    """Compute the vectors (N, V) float16 of tokenised texts, in order.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """

@@ -8,7 +8,7 @@ Fields = Literal["conclusion premise", "premise"]
 
 
 def select_texts(documents: pd.DataFrame, fields: Fields) -> list[str]:
-    """Return the texts to index; a TIREx text, stored as both conclusion and premise, is indexed once."""
+    """Return one text per document, with the selected fields; a TIREx text, stored in both fields, is not repeated."""
     if fields == "premise":
         return documents["premise"].tolist()
     rows = zip(documents["conclusion"], documents["premise"], strict=True)

@@ -28,17 +28,17 @@ from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy
 
 log = logging.getLogger(__name__)
 
-BATCH_SIZE = 2048  # documents per batch; each distinct word of a batch is computed once
-SHARD_SIZE = 4096  # documents
+BATCH_SIZE = 2048  # documents per batch; without hidden layers, SNRM convolves each distinct word of a batch once
+SHARD_SIZE = 4096  # documents per shard
 SHARDS_DIR = "parts"
 POSTING_DTYPE = np.dtype([("term", np.int32), ("document", np.int32), ("weight", np.float32)])
 
 
 class LatentIndex:
-    """Inverted index of a collection by latent term."""
+    """Inverted index from latent terms to the documents that contain them, with weights."""
 
     def __init__(self, files: Sequence[Path], size: int) -> None:
-        """Open the files of an index of `size` documents."""
+        """Open the files, in the order of `CSR_FILES`, of an index of `size` documents."""
         self._postings, self._size = CSRMatrix(files), size
 
     @property
@@ -65,8 +65,8 @@ def load_or_build_latent_index(
 ) -> LatentIndex:
     """Load the latent index of a collection from the cache, or build it, resuming from completed shards.
 
-    `load_premises` loads `docno premise` in order. The checkpoint must be of a LatentRanker; the store's key must cover all
-    other arguments.
+    `load_premises` loads `docno premise` by docno, in order. The checkpoint must be of a LatentRanker. `store`'s cache key must
+    depend on the documents, the checkpoint and the device.
     """
     files = store.build_files(CSR_FILES, partial(_build_index, docnos, load_premises, checkpoint, device, store, engine))
     shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
@@ -77,9 +77,9 @@ def load_or_build_latent_index(
 
 
 def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint, index: LatentIndex) -> pd.DataFrame:
-    """Return the top `MAX_DEPTH` documents `qid docno score` with positive scores for topics `qid query`.
+    """Return at most `MAX_DEPTH` documents `qid docno score` with the highest positive scores for each topic `qid query`.
 
-    Ties go to the first document of the collection.
+    Ties go to the first document of the collection. A topic without hits gets an empty ranking and a warning.
     """
     ranker = _get_latent_ranker(checkpoint).cpu()
     rows = []

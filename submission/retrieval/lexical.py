@@ -38,7 +38,10 @@ class BM25(msgspec.Struct, frozen=True, tag="bm25", tag_field="name", forbid_unk
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents with it; `statistics` holds the term at `term_index`."""
+        """Compute a query term's contribution to the scores of the documents that contain it.
+
+        `tf` and `dl` (documents,) are frequencies and document lengths; `statistics` has the term at position `term_index`.
+        """
         scores = bm25(tf, dl, statistics.df[term_index], statistics.document_count, statistics.token_count, self.k1, self.b)
         return np.asarray(scores * bm25_query_weight(weight, self.k3))
 
@@ -57,14 +60,17 @@ class Dirichlet(msgspec.Struct, frozen=True, tag="dirichlet", tag_field="name", 
     def score_term(
         self, tf: np.ndarray, dl: np.ndarray, weight: float, statistics: CollectionStatistics, term_index: int
     ) -> np.ndarray:
-        """Compute a term's contribution to the scores of documents with it; `statistics` holds the term at `term_index`."""
+        """Compute a query term's contribution to the scores of the documents that contain it.
+
+        `tf` and `dl` (documents,) are frequencies and document lengths; `statistics` has the term at position `term_index`.
+        """
         scores = dirichlet_term_weight(tf, statistics.cf[term_index], statistics.token_count, self.mu)
         if self.length_norm == "matched":
             scores = scores + dirichlet_length_penalty(dl, self.mu)
         return np.asarray(weight * scores)
 
     def score_length(self, dl: np.ndarray, weights: Iterable[float]) -> np.ndarray | float:
-        """Compute the length normalisation for query terms with these weights; 0 if it is part of the term scores."""
+        """Compute the length normalisation (documents,) for query terms with these weights; 0 if `score_term` includes it."""
         return 0.0 if self.length_norm == "matched" else np.asarray(sum(weights) * dirichlet_length_penalty(dl, self.mu))
 
 
@@ -74,14 +80,14 @@ Model = BM25 | Dirichlet
 class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """RM3 query expansion as in terrier-prf (Abdul-Jaleel et al. 2004; Hollatz 2022, section 2.5.3)."""
 
-    fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")
-    fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")
-    original_query_weight: Fraction = field(default=0.5, name="original")  # λ
+    fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")  # feedback documents
+    fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")  # expansion terms
+    original_query_weight: Fraction = field(default=0.5, name="original")  # λ, weight of the original query
     document_weighting: Literal["score", "equal"] = field(
         default="score", name="feedback"
     )  # weights of feedback documents: softmax of scores, or uniform
     weighted_terms: bool = field(default=True, name="weighted")  # false: all terms of the expanded query have weight 1
-    min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")
+    min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")  # rarer terms are excluded
     max_df_ratio: NonNegative = field(
         default=0.1, name="most_df"
     )  # fraction of all documents; terms at or above it are excluded
@@ -133,7 +139,7 @@ def build_query(terms: Iterable[str]) -> Query:
 
 
 def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
-    """Return the top documents that contain a query term; ties go to the lower document number."""
+    """Return at most `depth` top documents that contain a query term; ties go to the lower document number."""
     statistics, scores = index.get_statistics(list(query)), np.zeros(len(index.lengths))
     matched = np.zeros(len(index.lengths), dtype=bool)
     for term_index, (term, weight) in enumerate(query.items()):
@@ -151,7 +157,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
 def search_all(
     index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, label: str
 ) -> list[Hits]:
-    """Search for several topic titles in parallel threads; `label` names the progress display."""
+    """Parse topic titles with `parse_query`, and search for them in parallel threads; `label` names the progress display."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         results = pool.map(lambda text: search(index, parse_query(index, text, model, expansion), model, depth), texts)
         return [next(results) for _ in track(texts, label, "topics")]
@@ -166,7 +172,7 @@ def parse_query(index: TermIndex, text: str, model: Model, expansion: RM3 | None
 def compute_term_contributions(
     query: Query, model: Model, statistics: CollectionStatistics, tf: np.ndarray, dl: np.ndarray
 ) -> np.ndarray:
-    """Compute the contributions (terms, documents) of query terms to document scores, which are the sums over terms.
+    """Compute the contributions (terms, documents) of query terms to document scores; a score is the sum over the terms.
 
     `statistics` and `tf` (terms, documents) are in the order of the query's terms. Documents without query terms score 0.
     """
@@ -183,11 +189,12 @@ def compute_term_contributions(
 
 
 def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -> Query:
-    """Expand a query with terms of its top documents (RM3).
+    """Expand a query with terms of its top documents (RM3); return it unchanged if no document contains a query term.
 
-    r(t) = Σ p(d) tf / dl over the feedback documents d, where p(d) is the softmax of their scores or uniform. The terms with
-    the largest r (ties: alphabetically) are selected, and their r normalised to sum to 1. The weight of a term is
-    λ q(t) / Σ q + (1 - λ) r(t), divided by the largest weight.
+    r(t) = Σ p(d) tf / dl over the feedback documents d, where p(d) is the softmax of their scores or uniform. Of the terms that
+    are neither too rare nor too frequent (`min_df`, `max_df_ratio`), those with the largest r (ties: alphabetically) are
+    selected, and their r normalised to sum to 1. With the query's weights q(t), the weight of a term is
+    λ q(t) / Σ q + (1 - λ) r(t), divided by the largest weight. Query terms absent from the collection are dropped.
     """
     indexed = {term: weight for term, weight in query.items() if term in index.term_ids}
     feedback = search(index, indexed, model, expansion.fb_docs)

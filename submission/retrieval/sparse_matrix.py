@@ -17,7 +17,7 @@ import numpy as np
 def top_k(scores: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k highest scores (N,), descending; ties go to the first position.
 
-    Selects before sorting: O(N + k log k) if few scores are equal.
+    Takes O(N + k log k) time if few scores are equal, because it selects before sorting.
     """
     if len(scores) <= k:
         return np.argsort(-scores, kind="stable")
@@ -30,7 +30,7 @@ CSR_FILES = ("indptr.npy", "indices.npy", "data.npy")
 
 
 class CSRMatrix:
-    """Memory-mapped sparse matrix in CSR format."""
+    """Sparse matrix in CSR format, whose column indices and values are memory-mapped."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         """Open the files of a matrix, in the order of `CSR_FILES`."""
@@ -59,7 +59,7 @@ def merge_shards(
 
     Args:
         shards: Column indices and values of each shard, sorted by row, then column.
-        counts: Numbers of entries per row (rows,) of each shard.
+        counts: Number of entries per row (rows,), for each shard.
         dtype: Type of the values.
         files: Files to write, in the order of `CSR_FILES`.
     """
@@ -76,7 +76,7 @@ def merge_shards(
 def allocate_matrix(
     lengths: np.ndarray, dtype: type[np.generic], files: Sequence[Path]
 ) -> tuple[np.ndarray, MemoryMap, MemoryMap]:
-    """Write `indptr` from the number of entries per row (rows,), and allocate the indices and data; return all three."""
+    """Write `indptr` for rows with `lengths` (rows,) entries, and allocate `indices` and `data`; return all three."""
     indptr = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
     write_npy(files[0], indptr)
     size = (int(indptr[-1]),)

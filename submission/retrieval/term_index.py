@@ -33,7 +33,7 @@ from submission.text.index_terms import END_OF_TEXT, Stemmer, TermAnalyser, spli
 
 log = logging.getLogger(__name__)
 
-SHARD_SIZE = 16384  # documents
+SHARD_SIZE = 16384  # documents per shard
 TOKENISE_BATCH = 256  # documents per batch
 SHARDS_DIR = "parts"
 MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
@@ -41,7 +41,7 @@ INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
 
 
 class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of a term index."""
+    """Text fields and stemmer of a term index."""
 
     fields: Fields = "conclusion premise"
     stemmer: Stemmer = "porter"
@@ -49,7 +49,7 @@ class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class CollectionStatistics:
-    """Statistics of a collection and of some of its terms."""
+    """Statistics of a collection and of selected terms, for retrieval models."""
 
     document_count: int  # number of documents (N)
     token_count: int  # total document length (T)
@@ -58,7 +58,7 @@ class CollectionStatistics:
 
 
 class TermIndex:
-    """Memory-mapped term index."""
+    """Memory-mapped inverted and forward index of term frequencies, with the collection statistics."""
 
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open the files, in the order of `INDEX_FILES`, of an index that was built with these settings."""
@@ -72,7 +72,7 @@ class TermIndex:
         self.token_count = int(self.lengths.sum(dtype=np.int64))
 
     def analyse_query(self, text: str) -> list[str]:
-        """Return the index terms of a query."""
+        """Return the index terms of a query in text order, with repetitions."""
         return self._analyser.analyse(text)
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
@@ -80,7 +80,7 @@ class TermIndex:
         return [Counter(self._analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
-        """Count the index terms of a document from its enriched word frequencies."""
+        """Count the index terms of a document from the word frequencies that an enricher assigns to it."""
         counts: Counter[str] = Counter()
         for word, frequency in words.items():
             for term in self._analyser.analyse(word):
@@ -88,12 +88,12 @@ class TermIndex:
         return counts
 
     def get_statistics(self, terms: Sequence[str]) -> CollectionStatistics:
-        """Return the statistics of terms, which need not be in the index."""
+        """Return the collection statistics with the df and cf of `terms`, in order; 0 for a term that is not in the index."""
         term_ids = np.array([self.term_ids.get(term, -1) for term in terms], dtype=np.int64)  # -1: the appended 0
         return CollectionStatistics(len(self.lengths), self.token_count, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the documents that contain a term, ascending, and the term's frequencies in these documents."""
+        """Return the numbers of the documents with a term, ascending, and its frequencies in them; they may be empty."""
         term_id = self.term_ids.get(term)
         return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 
@@ -120,8 +120,9 @@ def load_or_build_term_index(
         docnos: Document ids, ascending.
         load_documents: Function that loads `docno conclusion premise` by docno, in order.
         settings: Fields and stemmer.
-        store: Artifact store; its key must cover all other arguments.
-        enrich: Function that enriches the collection and returns a loader of the word frequencies to index instead of texts.
+        store: Artifact store; its cache key must depend on the documents, the settings and the enricher.
+        enrich: Function that enriches the collection and returns a loader of the word frequencies to index; None: index
+            the words of the texts.
         engine: Engine that computes the shards.
     """
     files = store.build_files(INDEX_FILES, partial(_build_index, docnos, load_documents, settings, store, enrich, engine))
@@ -156,7 +157,7 @@ def _build_index(
     engine: Engine,
     *files: Path,
 ) -> None:
-    """Count the terms of all shards, then merge the shards under one term numbering."""
+    """Count the terms of each shard, then merge the shards into the index files, with common term numbers."""
     load_frequencies = enrich() if enrich else None
 
     def make_shard(start: int) -> Shard[Sequence[Any]]:
@@ -281,14 +282,14 @@ class _TokenTerms(NamedTuple):
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
     def lookup(self, token_ids: np.ndarray) -> np.ndarray:
-        """Return the concatenated term ids of tokens."""
+        """Return the term ids of tokens, concatenated in the order of the tokens."""
         sizes = self.sizes[token_ids]
         positions = np.repeat(self.starts[token_ids] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
         return np.asarray(self.term_ids[positions])
 
 
 def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, document_count: int) -> tuple[np.ndarray, ...]:
-    """Unpack sorted document-term integers, and return the arrays of `_ShardCounts`."""
+    """Unpack sorted integers document · 2³² + term, and return the arrays of `_ShardCounts` in field order."""
     document, term = packed >> 32, packed & 0xFFFFFFFF
     lengths = np.bincount(document, weights=frequencies, minlength=document_count)
     return lengths, np.bincount(document, minlength=document_count), term, frequencies
@@ -305,5 +306,5 @@ def _assign_ids(tokens: list[Any], ids: defaultdict[Any, int]) -> np.ndarray:
 
 
 def _stable_argsort(values: np.ndarray) -> np.ndarray:
-    """Compute a stable argsort, several times faster than numpy's."""
+    """Compute a stable argsort of non-negative int32 values, several times faster than np.argsort."""
     return np.sort((values.astype(np.int64) << 32) + np.arange(len(values))) & 0xFFFFFFFF

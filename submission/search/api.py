@@ -26,7 +26,7 @@ class ArgumentIndex:
         self._finalizer = weakref.finalize(self, searcher.__exit__)
 
     def search(self, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the top-ranked arguments for each query as `qid docno rank score`."""
+        """Return at most `depth` top-ranked arguments for each query as `qid docno rank score`."""
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
         topics = build_topics(queries)
@@ -50,29 +50,29 @@ class ArgumentIndex:
 
 @dataclass(frozen=True)
 class LoadedSystem:
-    """System that searches any arguments."""
+    """System with its checkpoints and device, which indexes or searches any arguments."""
 
     system: System
     checkpoints: CheckpointStore
     device: torch.device
 
     def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the top-ranked arguments for each query as `qid docno rank score`, with the scores of `rank`.
+        """Return the top-ranked arguments for each query as `qid docno rank score`; scores equal those of `rank`.
 
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
                 fewer than 15 words are not indexed.
-            queries: Frame `qid query`, texts, or a single text.
+            queries: Frame `qid query`, texts (numbered from 1), or a single text.
             depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:
             return index.search(queries, depth)
 
     def index(self, arguments: Arguments, cache_dir: Path | None = None) -> ArgumentIndex:
-        """Index arguments for repeated searches; the index is cached in `cache_dir` unless it is None."""
+        """Index arguments for repeated searches; cache the index in `cache_dir` (None: a temporary directory)."""
         return ArgumentIndex(self.system, Searcher(build_corpus(arguments), self.checkpoints, self.device, cache_dir))
 
 
 def load_system(name: str, checkpoints: Path = CHECKPOINT_DIR, device: str = "auto") -> LoadedSystem:
-    """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or device is unknown."""
+    """Load a system by name; its checkpoints are loaded on first use. Raise UsageError if name or device is invalid."""
     return LoadedSystem(get_system(name), CheckpointStore(checkpoints), choose_device(device))

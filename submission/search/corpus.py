@@ -19,7 +19,7 @@ class Corpus(Dataset):
     """Documents without topics or a supplied ranking; every query searches all of them."""
 
     def __init__(self, reader: DatasetReader, directory: Path) -> None:
-        """Create a corpus; the directory is used for display only."""
+        """Create a corpus from the documents of a reader; the directory is used for display only."""
         self.reader, self.directory, self.description = reader, directory, reader.format_name
         self.stopwatch, self.topics = Stopwatch(), pd.DataFrame({"qid": [], "query": []}, dtype=object)
         self.ranking_file = self._run_file = self._sorted_ranking = None
@@ -39,7 +39,7 @@ class Corpus(Dataset):
         return corpus
 
     def with_queries(self, topics: pd.DataFrame) -> Self:
-        """Return this corpus with queries as topics `qid query`."""
+        """Return a copy of this corpus that has queries `qid query` as topics."""
         corpus = copy(self)
         corpus.topics = topics
         corpus.corpus_fingerprint = self.corpus_fingerprint  # so that documents are hashed once, not once per query

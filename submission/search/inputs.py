@@ -11,9 +11,9 @@ from submission.data.input_files import is_invalid_id
 from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
 
-MAX_CHARACTERS = 10_000  # maximum per query
+MAX_CHARACTERS = 10_000  # per query
 SURROGATE = re.compile("[\ud800-\udfff]")
-REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates (undecodable bytes on the command line)
+REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable arguments of the command
 Arguments = pd.DataFrame | Iterable[str] | Path
 Queries = pd.DataFrame | Iterable[str] | str
 
@@ -21,10 +21,10 @@ Queries = pd.DataFrame | Iterable[str] | str
 def build_corpus(arguments: Arguments) -> Corpus:
     """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts, or an input directory.
 
-    Texts are numbered from 1. If there is no conclusion, the premise is used as the conclusion, as for TIREx data.
+    Texts are numbered from 1. Without a column `conclusion`, the premise is also the conclusion, as in TIREx data.
 
     Raises:
-        InputError: If a column is missing, or an id or text is invalid.
+        InputError: If there are no arguments, a column is missing, or an id or text is invalid.
         UsageError: If `arguments` is a single string.
     """
     if isinstance(arguments, Path):
@@ -73,7 +73,7 @@ def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
-    """Return columns (id and texts) of a frame; raise InputError if a column is missing or has an invalid value."""
+    """Return the id and text `columns` of a frame; raise InputError if a column is missing or has an invalid value."""
     for column in columns:
         if column not in frame:
             raise InputError(

@@ -19,12 +19,12 @@ from submission.text.normalisation import sanitise
 
 DEPTHS = (5, 10, 20)
 MAX_SYSTEMS = 4
-MAX_FIELDS = 100
+MAX_FIELDS = 100  # URL parameters
 
 
 @dataclass(frozen=True)
 class PageParams:
-    """Parameters of a page: the query, its systems, and the hits whose scores are explained."""
+    """URL parameters of a page: the query, its systems, and the hits whose scores are explained."""
 
     query: str = ""
     systems: tuple[str, ...] = ()
@@ -46,7 +46,11 @@ class PageParams:
 
 
 def parse_params(query_string: str, default: PageParams) -> PageParams:
-    """Parse a query string; raise UsageError for an unknown system or depth, or too many systems or parameters."""
+    """Parse a URL's query string; take missing systems or a missing depth from `default`.
+
+    Raises:
+        UsageError: If a system or the depth is unknown, or there are too many systems or parameters.
+    """
     fields = _parse_fields(query_string)
     systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MAX_SYSTEMS:
@@ -58,7 +62,7 @@ def parse_params(query_string: str, default: PageParams) -> PageParams:
 
 
 def parse_query_text(query_string: str) -> str:
-    """Parse only the query text of a query string."""
+    """Return the text of the search query in a URL's query string; "" if there is none."""
     return _parse_fields(query_string).get("q", [""])[-1]
 
 
@@ -75,7 +79,7 @@ MAX_CONTRIBUTIONS = 12  # contributions shown per score; the remaining ones are 
 
 @dataclass(frozen=True)
 class SiteSettings:
-    """Settings shared by all pages."""
+    """Content that all pages of a server share."""
 
     corpus_name: str  # display name of the corpus
     available_systems: Sequence[str]  # systems whose checkpoints are available

@@ -12,7 +12,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation, sel
 
 @dataclass(frozen=True)
 class Hit:
-    """Retrieved argument."""
+    """Retrieved argument, with the texts and spans that a result list shows."""
 
     rank: int
     score: float
@@ -27,7 +27,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SystemResults:
-    """Results of one system, or its error."""
+    """Results of one system for a query, or the error with which the system failed."""
 
     system: str
     hits: list[Hit] = field(default_factory=list)
@@ -45,7 +45,7 @@ class SearchResults:
 
 
 def largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
-    """Return the largest non-zero contributions and the sum of the remaining ones."""
+    """Return at most `limit` non-zero contributions, largest first by absolute value, then the sum of the remaining ones."""
     return select_largest((row for row in explanation.contributions if row.value), limit)
 
 

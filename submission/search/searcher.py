@@ -64,11 +64,11 @@ CACHED_QUERIES = 8  # number of recent queries whose results are kept, so that l
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Options of a search."""
+    """Number of hits, and details of hits to compute."""
 
     depth: int = 5  # hits per system
     explain: Callable[[str, str], bool] = lambda system, docno: False  # whether to explain the score of (system, docno)
-    highlight: bool = False
+    highlight: bool = False  # whether to compute the highlights of premises
 
 
 class Searcher:
@@ -77,14 +77,14 @@ class Searcher:
     def __init__(
         self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
     ) -> None:
-        """Create a searcher that loads documents on first use and caches indexes in `cache_dir`, temporary if None."""
+        """Create a searcher that loads documents lazily and caches indexes in `cache_dir` (None: a temporary directory)."""
         self.corpus, self.checkpoints, self._cache = corpus, checkpoints, CacheDirectory(cache_dir, FALLBACK_DIR)
         self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Self:
-        """Open the cache directory; raise OutputError if it is not writable or another process uses it."""
+        """Open the cache directory; raise OutputError if it cannot be created or another process uses it."""
         self._cache.__enter__()
         return self
 
@@ -118,7 +118,7 @@ class Searcher:
     def _search_system(
         self, system: System, execution: QueryExecution, extract: Callable[[str], Snippet], options: SearchOptions
     ) -> SystemResults:
-        """Return the top hits of a system, or its error."""
+        """Return the top hits of a system, or the error with which it failed; raise InputError and OutputError."""
         stage, hits = system.stage, []
         try:
             ranking = execution.get_ranking(stage)
@@ -178,7 +178,10 @@ def _suppress_info() -> Iterator[None]:
 def _compute_term_weights(
     query: str, systems: Sequence[System], execution: QueryExecution
 ) -> tuple[dict[str, float], TermAnalyser]:
-    """Return the weights of the query terms, log(1 + N / df) or, if no system is lexical, 1, and their analyser."""
+    """Return the weights of the query terms, and the analyser that yields these terms.
+
+    Weights are log(1 + N / df) in the index of the first lexical component that can be loaded, or 1 if there is none.
+    """
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
             with suppress(CheckpointError):  # reported in the results of its system

@@ -42,7 +42,7 @@ class SearchServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-        """Listen on `port` (0: any free port); `systems` and `depth` are the defaults of a query."""
+        """Listen on `port` (0: any free port), or raise UsageError; URLs without systems or depth use `systems` and `depth`."""
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:

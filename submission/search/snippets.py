@@ -28,7 +28,7 @@ class Highlight(NamedTuple):
 
 
 def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[Highlight]:
-    """Compute the highlights of a document's premise; return [] if the stage has no enricher."""
+    """Compute the highlights of a document's premise; return [] if the stage does not enrich documents."""
     if not isinstance(stage, LexicalStage) or stage.enrichment is None:
         return []
     fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
@@ -55,7 +55,7 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
 
 
 def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -> Iterator[tuple[int, int, TokenAnnotation]]:
-    """Yield each word of the passages with its start and end in the text; URLs of the text may be missing from the passages."""
+    """Yield (start, end, annotation) in `text` for each word of its passages, which may lack URLs of the text."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)
@@ -92,12 +92,12 @@ class Snippet(NamedTuple):
 
     @property
     def visible_matches(self) -> list[Span]:
-        """Matches inside the span."""
+        """Matches that start inside the span."""
         return [match for match in self.matches if self.span.start <= match.start < self.span.end]
 
 
 def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
-    """Return the window of sentences with the highest total weight of distinct query terms.
+    """Extract the window of sentences with the highest total weight of distinct query terms.
 
     A window starts with a sentence that contains a query term and extends over as many sentences as fit in MAX_WORDS words;
     longer sentences are split. Ties are broken by the number of matches, then by position. If there is no match, the snippet is

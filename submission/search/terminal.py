@@ -1,4 +1,4 @@
-"""Render results for a terminal, those of several systems side by side if it is wide enough."""
+"""Render results for a terminal, those of several systems side by side if the terminal is wide enough."""
 
 import re
 import sys
@@ -59,7 +59,7 @@ def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     if results.error:
         heading += [_text(f"failed: {results.error}"), Text()]
     elif not results.hits:
-        heading += [_text("no results: no argument contains a query term"), Text()]
+        heading += [_text("no results: no argument matches the query; use other words"), Text()]
     yield Group(*heading)
     for hit in results.hits:
         yield _render_hit(hit, console)

@@ -50,7 +50,7 @@ class ArtifactStore:
     """Directory of built files with a manifest; a file without an entry counts as missing.
 
     With more than JOURNAL_THRESHOLD files, new entries are appended to a journal. It is merged into the manifest when it
-    contains half of all entries, and by the first update of a store that is opened again.
+    contains half of all entries, and by the first update after the directory is opened again.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class ArtifactStore:
         manifest_name: str = MANIFEST,
         expected_names: Iterable[str] = (),
     ) -> None:
-        """Reuse existing files or start empty.
+        """Open a directory, reusing the files that were built from the same inputs.
 
         Args:
-            directory: Directory; created if missing.
+            directory: Directory of the files; created if missing.
             inputs: Cache key of all files, JSON-serialisable.
-            overwrite: Whether to replace files of other inputs; they are removed when the first new file is written.
+            overwrite: Whether to replace files built from other inputs; they are removed when the first new file is written.
             manifest_name: File name of the manifest.
-            expected_names: Names of the files to be written; existing ones that the manifest lacks count as foreign.
+            expected_names: Names of the files to be written; existing ones count as foreign if there is no manifest.
 
         Raises:
-            OutputError: If `overwrite` is false and the directory contains files of other inputs or foreign files.
+            OutputError: If `overwrite` is false and the directory contains files built from other inputs or foreign files.
         """
         atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
@@ -98,7 +98,7 @@ class ArtifactStore:
         return name in self._manifest.files
 
     def get_valid_key(self, name: str) -> str | None:
-        """Return the key of a file, or None if the file is missing or damaged."""
+        """Return the key that a file was written with, or None if the file is missing or damaged."""
         return self._manifest.files[name].key if self._read_valid(name, _xxh3_file, str) else None
 
     def read(self, name: str) -> bytes | None:
@@ -111,7 +111,7 @@ class ArtifactStore:
         self._write_files([name], lambda file: file.write_bytes(data), key)
 
     def register(self, name: str, xxh3: str) -> None:
-        """Register a file written by another process, with its checksum."""
+        """Add a file that another process wrote with `write_artifact`, and its checksum, to the manifest."""
         try:
             self._remove_stale(name)
             self._update_manifest(name, ManifestEntry("", xxh3))
@@ -131,7 +131,7 @@ class ArtifactStore:
         return array_from_npy(self.load_or_build(name, lambda: npy_bytes(build())))
 
     def build_files(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
-        """Return the paths of files; if one is missing or damaged, rebuild all: `write` receives a temporary path for each."""
+        """Return the paths of files; if one is missing or damaged, rebuild all: `write` receives a temporary path per file."""
         if any(self.get_valid_key(name) is None for name in names):
             self._write_files(names, write, "")
         return [self.directory / name for name in names]
@@ -162,7 +162,7 @@ class ArtifactStore:
             remove_if_possible(path)
 
     def _read_valid(self, name: str, read: Callable[[Path], T], checksum: Callable[[T], str]) -> T | None:
-        """Read a file of the manifest; return None if it is missing or damaged."""
+        """Read a file of the manifest; return None if it is missing or, with a warning, if it is damaged."""
         if name not in self._manifest.files:
             return None
         try:
@@ -198,7 +198,7 @@ class ArtifactStore:
 
 
 def write_artifact(file: Path, content: bytes) -> str:
-    """Write a file for another process to register; return its checksum."""
+    """Write a file that another process adds to the manifest with `ArtifactStore.register`; return its checksum."""
     write_atomic(file, content)
     return xxhash.xxh3_128_hexdigest(content)
 
@@ -213,7 +213,7 @@ def append_artifact(file: Path, content: bytes) -> None:
 
 
 def read_manifest(file: Path) -> Manifest:
-    """Read a manifest and its journal; return an empty one if missing or damaged."""
+    """Read a manifest, updated by its journal; return an empty manifest if it is missing or damaged."""
     journal = _journal_path(file)
     try:
         manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)

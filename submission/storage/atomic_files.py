@@ -22,7 +22,7 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2  # arguments of renameat2(2)
 
 
 def create_directory(directory: Path) -> None:
-    """Create a directory and its parents."""
+    """Create a directory and its parents if they are missing."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -60,12 +60,12 @@ def printable_name(file: Path) -> str:
 
 
 def temporary_path(file: Path) -> Path:
-    """Return the temporary path of a file that is being written."""
+    """Return the path in the same directory under which this process writes a file before renaming it."""
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
 
 def find_stale_files(directory: Path) -> dict[str, list[Path]]:
-    """Return the temporary files of killed processes in a directory, by final name."""
+    """Return the temporary files in a directory, by final name; they are stale if no process is writing to the directory."""
     paths: dict[str, list[Path]] = {}
     for path in directory.iterdir():
         if match := TEMPORARY_NAME.fullmatch(path.name):
@@ -74,7 +74,7 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
-    """Remove the temporary files of killed processes: those of the files `names`, or all if it is None."""
+    """Remove the temporary files that killed processes left for the files `names`, or for all files if it is None."""
     for name, paths in find_stale_files(directory).items():
         if names is None or name in names:
             for path in paths:
@@ -84,8 +84,8 @@ def remove_stale_files(directory: Path, names: Collection[str] | None = None) ->
 def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> None:
     """Write a directory of files so that its path always holds either the complete old or the complete new directory.
 
-    If the file system cannot exchange two directories, an interruption between two renames leaves the old one under a
-    backup name, from which `recover_directory` restores it.
+    If the file system cannot exchange two directories, an interruption between two renames leaves the old directory
+    under a backup name, from which `recover_directory` restores it.
     """
     staging, backup = (directory.with_name(f".{directory.name}.{suffix}") for suffix in ("new", "old"))
     try:
@@ -107,7 +107,7 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two directories atomically; return whether the file system supports it."""
+    """Swap two directories atomically; return whether this succeeded, as not all file systems support it."""
     renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)
     paths = os.fsencode(first), os.fsencode(second)
     return renameat2 is not None and renameat2(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE) == 0

@@ -26,14 +26,17 @@ class CacheDirectory:
 
     Args:
         directory: Cache directory; None: a temporary directory, removed on exit.
-        fallback_dir: Parent of the temporary directory if the system provides none.
+        fallback_dir: Parent of the temporary directory if the system provides no directory for temporary files.
     """
 
     def __init__(self, directory: Path | None, fallback_dir: Path) -> None:
         self._requested, self._fallback_dir = directory, fallback_dir
 
     def __enter__(self) -> Self:
-        """Create and lock the directory; raise OutputError if another process uses it."""
+        """Create and lock the directory; raise OutputError if it cannot be created or another process uses it.
+
+        If the system provides no temporary directory, `tempfile` uses this directory from now on.
+        """
         with ExitStack() as stack:
             self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))
             create_directory(self.directory)
@@ -52,7 +55,7 @@ class CacheDirectory:
         self._exit_stack.close()
 
     def open_store(self, name: str, key: str) -> ArtifactStore:
-        """Open the artifact store of a cache key."""
+        """Open the artifact store of a cache key, in a subdirectory whose name begins with `name`."""
         path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         create_directory(path)
         remove_stale_files(path)  # safe: only this process uses the store
@@ -70,7 +73,7 @@ def _create_temporary(fallback_dir: Path) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, ignore_cleanup_errors=True)
     except OSError as error:  # e.g. a container with a read-only root
-        log.info("Using %s: this system provides no temporary directory (%s)", fallback_dir, error.strerror)
+        log.info("Using %s for temporary files: this system provides no temporary directory (%s)", fallback_dir, error.strerror)
     try:
         return tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=fallback_dir, ignore_cleanup_errors=True)
     except OSError as error:

@@ -22,28 +22,28 @@ CONFIG, METRICS, PROVENANCE, CARD = "config.json", "metrics.json", "provenance.j
 
 
 class TrainingData(msgspec.Struct):
-    """Source of a checkpoint's training data."""
+    """Origin of a checkpoint's training data: input files, data set and licence."""
 
     input: dict[str, str] = {}  # SHA-256 by file name
-    data: str = "args.me"
+    data: str = "args.me"  # name of the data set
     licence: str = "CC BY 4.0"
 
 
 class Provenance(msgspec.Struct):
     """Entries that every provenance.json has; networks and fusions add more."""
 
-    files: dict[str, str]
+    files: dict[str, str]  # SHA-256 by file name
     training_data: TrainingData = msgspec.field(default_factory=TrainingData)
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
-    """Write a checkpoint directory with provenance.json atomically."""
+    """Write a checkpoint directory atomically: `contents` by file name, and `provenance` with their hashes."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 
 
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
-    """Verify all files listed in provenance.json, which must include `files`, and return their hashes."""
+    """Verify all files listed in provenance.json, which must include `files`, and return the SHA-256 by file name."""
     recover_directory(directory)
     if not directory.is_dir():
         available = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
@@ -68,14 +68,14 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
 
 
 def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
-    """Raise CheckpointError if `hashes` lacks one of `files`."""
+    """Raise CheckpointError if `hashes`, read from provenance.json, lacks one of `files`."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
         raise _damaged(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
 
 
 def read_provenance(directory: Path) -> Provenance:
-    """Read provenance.json."""
+    """Read the provenance.json of a checkpoint directory, without verifying the files that it lists."""
     recover_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
@@ -84,7 +84,7 @@ def read_provenance(directory: Path) -> Provenance:
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
-    """Read config.json as `config_type`; its entry `version` is required."""
+    """Verify a checkpoint, and read its config.json as `config_type`; the entry `version` is required."""
     verify_files(directory, (CONFIG,))
     version: object = "unknown"
     try:

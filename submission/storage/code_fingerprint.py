@@ -21,12 +21,12 @@ from submission.storage.hashing import combine_hashes
 from submission.timing import gc_paused
 
 PROGRAM = "submission.rank"
-EXCLUDED_MODULES = {  # modules that only report: neither they nor modules that only they import affect a run
+REPORTING_MODULES = {  # modules that only report: neither they nor modules that only they import affect a run
     "submission.check", "submission.explain", "submission.progress", "submission.timing",
     "submission.data.args_me_ids", "submission.data.run_validation", "submission.output.ir_metadata",
     "submission.systems.explanation",
 }  # fmt: skip
-RESULT_NEUTRAL_MODULES = EXCLUDED_MODULES | {  # modules that affect no artifact: excluded from all artifact fingerprints
+RESULT_NEUTRAL_MODULES = REPORTING_MODULES | {  # modules without effect on artifacts, excluded from artifact fingerprints
     "submission",  # the version
     "submission.errors",  # an error ends a computation without a result
     "submission.paths",  # the contents of the files at these paths are hashed
@@ -68,13 +68,13 @@ def program_fingerprint() -> str:
 
 
 def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
-    """Return the sorted files of modules and of the project modules they import, except `shallow` and neutral modules."""
+    """Return the sorted files of modules and the project modules they import, except `shallow` and RESULT_NEUTRAL_MODULES."""
     return _collect_files(modules, {*RESULT_NEUTRAL_MODULES, *shallow}, imported_names)
 
 
 def program_files() -> list[Path]:
-    """Return the sorted files of `rank`, of all modules it imports and of all networks, except EXCLUDED_MODULES."""
-    return _collect_files([PROGRAM], EXCLUDED_MODULES, _imports_with_registered)
+    """Return the sorted files of `rank`, of all modules it imports and of all networks, except REPORTING_MODULES."""
+    return _collect_files([PROGRAM], REPORTING_MODULES, _imports_with_registered)
 
 
 def library_versions(files: Collection[Path]) -> dict[str, str]:
@@ -94,7 +94,7 @@ def imported_names(file: Path) -> frozenset[str]:
 
 @cache
 def module_file(module: str) -> Path | None:
-    """Return the file of a project module; None if there is none."""
+    """Return the file of a project module from its dotted name; None for other modules."""
     stem = PROJECT_DIR / module.replace(".", "/")
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
 
@@ -106,7 +106,7 @@ def clear_caches() -> None:
 
 
 def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    """Hash the syntax of files, and the libraries and stop words that the files `importing` use."""
+    """Hash the syntax of `files`, and the library versions and stop words that the files `importing` use."""
     hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
     hashes |= {name: release.split("+")[0] for name, release in library_versions(importing).items()}  # 2.13.0+cpu → 2.13.0
     if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importing):
@@ -158,11 +158,11 @@ def _parse(file: Path) -> ParsedModule:
 
 # Syntax trees
 
-LOGGERS = {"log", "logger", "logging", "warnings"}
+LOGGERS = {"log", "logger", "logging", "warnings"}  # names of loggers and of modules that only report
 ERROR_SUFFIXES = ("Error", "Warning", "Exception")  # of class names
 HELP_KEYWORDS = {"help", "metavar", "description", "epilog", "title"}  # keywords of PARSER_CALLS with help texts
 PARSER_CALLS = {"ArgumentParser", "add_argument", "add_argument_group", "add_parser", "add_subparsers"}
-MESSAGE_LISTS = {"issues"}
+MESSAGE_LISTS = {"issues"}  # names of lists to which messages are appended
 PROGRESS_CALLS = {"track", "track_weighted", "stage"}  # their string arguments are descriptions and units
 SIDE_EFFECTS = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
@@ -210,7 +210,7 @@ def _iter_fields(node: ast.AST) -> Iterator[Any]:
 
 
 def _only_reports(node: ast.AST, imports: set[str]) -> bool:
-    """Return whether a statement only reports or imports for types (docstring, log, …), and collect its imports."""
+    """Return whether a statement only reports (docstring, log, …) or imports for types; add its imports to `imports`."""
     match node:
         case ast.Import(names):
             imports |= {alias.name for alias in names}
@@ -228,7 +228,7 @@ def _only_reports(node: ast.AST, imports: set[str]) -> bool:
 
 
 def _is_log(node: ast.expr) -> bool:
-    """Return whether an expression only logs or prints, without side effects on later statements."""
+    """Return whether an expression only logs or prints, without side effects on later statements (SIDE_EFFECTS)."""
     if not isinstance(node, ast.Call):
         return False
     name, receiver = _get_call_names(node.func)

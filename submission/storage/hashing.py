@@ -9,7 +9,7 @@ from submission.storage.atomic_files import printable_name, sha256_file
 
 
 def combine_hashes(hashes: Mapping[str, str]) -> str:
-    """Return the SHA-256 of a list of named hashes."""
+    """Return the SHA-256 of named hashes, which depends on their order."""
     return hashlib.sha256("".join(f"{name} {value}\n" for name, value in hashes.items()).encode()).hexdigest()
 
 

@@ -43,7 +43,7 @@ RENDERED: dict[str, tuple[SystemResults, bool, str]] = {  # results, whether the
         make_results("[bold]are[/bold] :zoo: [/] http://a.example/ 'x' 12"), False,
         "[*bold*]are[/*bold*] :zoo: [/] *http*://a.*example*/ 'x' *12*",
     ),
-    "no results": (SystemResults("bm25", [], 0), False, "no results: no argument contains a query term"),
+    "no results": (SystemResults("bm25", [], 0), False, "no results: no argument matches the query; use other words"),
     "markup in systems": (make_results(""), False, "[b]bm25[/b]  1 results"),
     "coloured matches": (
         make_results("Zoos are cruel."), True, "\x1b[1;4;33mZoos\x1b[0m are \x1b[1;4;33mcruel\x1b[0m."

@@ -12,7 +12,7 @@ import pytest
 
 from submission.storage import code_fingerprint as module
 from submission.storage.code_fingerprint import (
-    EXCLUDED_MODULES,
+    REPORTING_MODULES,
     clear_caches,
     code_fingerprint,
     dependency_files,
@@ -42,7 +42,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
     monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
-    monkeypatch.setattr(module, "EXCLUDED_MODULES", {"submission.apart"})
+    monkeypatch.setattr(module, "REPORTING_MODULES", {"submission.apart"})
     monkeypatch.setattr(module, "RESULT_NEUTRAL_MODULES", {"submission.apart", "submission.errors"})
     clear_caches()
     yield tmp_path
@@ -211,5 +211,5 @@ def test_program_has_all_networks_but_no_search() -> None:
     files = {*program_files()}
     for name in ("rankers", "enrichers"):
         assert {*(ROOT / "submission" / "models" / name).glob("*.py")} <= files
-    assert not files & {module_file(name) for name in EXCLUDED_MODULES}
+    assert not files & {module_file(name) for name in REPORTING_MODULES}
     assert not any(file.is_relative_to(ROOT / name) for name in ("submission/search", "training") for file in files)
