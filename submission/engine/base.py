@@ -60,6 +60,6 @@ LOCAL_ENGINE = LocalEngine()
 
 
 def run_one(engine: Engine, function: Callable[[Item], Result], item: Item, device: torch.device) -> Result:
-    """Run a function on one input."""
+    """Apply a function to one input on a worker of the engine."""
     [(_, result)] = engine.map(function, [(0, item)], device)
     return result

@@ -32,7 +32,7 @@ def compute_shards(
     label: str,
     unit: str,
 ) -> Callable[[int], bytes]:
-    """Compute all missing shards; return a function that reads a shard by index.
+    """Compute all missing shards; return a function that reads a shard by index, or recomputes it if its file is damaged.
 
     Args:
         function: Function that returns the content of a shard's file; its exceptions propagate.
@@ -65,7 +65,7 @@ def compute_shards(
             pass
 
     def read_shard(index: int) -> bytes:
-        shard = shards[index]  # recomputed if its file is damaged
+        shard = shards[index]
         return store.load_or_build(shard.file_name, lambda: run_one(engine, function, shard.load_input(), device))
 
     return read_shard

@@ -85,7 +85,7 @@ def measure_sample(checkpoint: EnricherCheckpoint, device: torch.device, texts: 
 
 
 def enrich_separately(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> list[WordFrequencies]:
-    """Compute the word frequencies of texts, one text at a time."""
+    """Compute the word frequencies of texts, one text at a time, so that they do not depend on the batch."""
     return [enrich_texts([text], checkpoint, device)[0] for text in texts]
 
 

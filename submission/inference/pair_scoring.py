@@ -193,7 +193,7 @@ class SiameseScorer(PairScorer):
 
     @torch.inference_mode()
     def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from the vectors of their distinct premises, in premise order."""
+        """Compute the scores (N,) float32 of pairs from vectors (P, V) of the P distinct premises, by ascending row."""
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with single_thread():
@@ -255,7 +255,7 @@ def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> 
 
 @dataclass(frozen=True)
 class RemoteScorer:
-    """A picklable scorer, created from the checkpoint in the process that uses it."""
+    """A picklable wrapper of a scorer, which each process creates from the checkpoint on first use."""
 
     checkpoint: LoadedRanker
     queries: PaddedTexts
@@ -266,7 +266,7 @@ class RemoteScorer:
         return npy_bytes(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from the vectors of their distinct premises, in premise order."""
+        """Compute the scores (N,) float32 of pairs from vectors (P, V) of the P distinct premises, by ascending row."""
         assert isinstance(self._scorer, SiameseScorer)
         return self._scorer.score_vectors(*pairs_and_vectors)
 

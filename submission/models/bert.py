@@ -221,7 +221,7 @@ class PairEncoder(Encoder):
 
 
 class BERTNetwork(Network):
-    """A network over a BERT encoder, whose frozen layers are loaded from the pretrained encoder's folder."""
+    """A network with a BERT encoder, whose frozen layers are loaded from the pretrained encoder's folder."""
 
     half_precision_prefixes = ("encoder.",)
     encoder: Encoder
@@ -240,7 +240,7 @@ class BERTNetwork(Network):
 
 
 class BERTRanker(BERTNetwork, Ranker):
-    """A ranker over a BERT encoder."""
+    """A ranker with a BERT encoder, by default of query-document pairs."""
 
     token_unit = "pieces"
     cpu_batch_size, shard_size = 32, 512

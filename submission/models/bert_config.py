@@ -8,7 +8,7 @@ QUERY_LENGTH = 20  # maximum word pieces per query
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Configuration of a BERT encoder."""
+    """Configuration of a BERT encoder, part of the Config of each network that has one."""
 
     bert: dict[str, Any]  # fields of transformers' BertConfig
     cls: int = 101  # token id of [CLS]

@@ -67,7 +67,7 @@ STAGES: dict[str, Stage] = {
 }
 DESCRIPTIONS = {
     "bm25": "BM25 over conclusions, returning all premises of the top conclusions; the candidate set of the neural re-rankers.",
-    "gru": "GRU: siamese bidirectional GRU; its score adds a query and a premise term, so the topic does not "
+    "gru": "GRU: siamese bidirectional GRU; adds separate scores of query and premise, so the topic does not "
     "affect the ranking.",
     "gru_interaction": "GRU with interaction features: absolute difference and element-wise product of the query and "
     "premise vectors.",

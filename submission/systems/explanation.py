@@ -43,7 +43,7 @@ class TextSpan(NamedTuple):
 
 @dataclass(frozen=True)
 class ScoreExplanation:
-    """Explanation of a score by the contributions that sum to it."""
+    """Explanation of a score by contributions, whose sum `activation` maps to the score."""
 
     score: float
     summary: str  # how the score follows from the contributions
@@ -65,7 +65,7 @@ class ScoreExplanation:
 def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
-    """Explain the score of a network for a query and a document field, given as token ids."""
+    """Explain the score of a network for the token ids of a query and of the document field called `field`."""
     ranker, tokeniser = checkpoint.get_network(device), checkpoint.tokeniser
     tokens = tokeniser.to_tokens(query), tokeniser.to_tokens(document)
     pair = [tensor.to(device) for text in (query, document) for tensor in pad([text])]

@@ -28,7 +28,7 @@ class LearnedFusionStage(FusionStage):
         return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; the features of all documents are standardised by the pool's mean and standard deviation."""
+        """Score pairs; also outside the pool, features are standardised by the pool's mean and standard deviation."""
         features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
         return self.load_checkpoint(execution.checkpoints).score(features)
 
@@ -91,7 +91,7 @@ class LearnedFusionStage(FusionStage):
 
 
 def _get_member_scores(execution: Execution, stage: Stage, adds_candidates: bool, pairs: pd.DataFrame) -> np.ndarray:
-    """Compute a member's scores (N,) of N pairs; reuse scores from its ranking if the member adds candidates to the pool."""
+    """Compute a member's scores (N,) of N pairs; reuse those in its ranking if it adds candidates to the pool."""
     scores = np.full(len(pairs), np.nan)
     if adds_candidates and execution.supplied_ranking is None:
         ranking = execution.get_ranking(stage)[[*PAIR_COLUMNS, "score"]]

@@ -97,7 +97,7 @@ class LexicalStage(Stage):
         return self.load_checkpoint(checkpoints).describe()
 
     def build_query(self, execution: Execution, text: str) -> Query:
-        """Build the weighted query of a topic title."""
+        """Build the weighted query of a topic title, expanded if the parameters include query expansion."""
         parameters = self.load_checkpoint(execution.checkpoints)
         return parse_query(self.get_index(execution), text, parameters.model, parameters.expansion)
 

@@ -28,7 +28,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the network, the passages and the term frequencies."""
+        """Configuration of the encoder, of the passages that it reads and of the term frequencies."""
 
         words: int = 220  # maximum number of words per passage
         pieces: int = 320  # maximum number of word pieces per passage

@@ -33,7 +33,7 @@ Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class TARGER(Enricher[SurfacePassage]):
-    """A CRF over a bidirectional RNN over word vectors and character-CNN features.
+    """A CRF tagger whose bidirectional RNN reads word vectors and character-CNN features.
 
     Each distinct word of a batch is encoded once, so that all its occurrences share their character dropout.
     """
@@ -47,7 +47,7 @@ class TARGER(Enricher[SurfacePassage]):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding tables include rows for padding and for unknown words or characters."""
+        """Configuration of the network; `vocabulary` and `letters` count embedding rows, including padding and unknown ones."""
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1

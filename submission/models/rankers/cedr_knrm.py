@@ -24,9 +24,9 @@ class CEDRKNRM(BERTRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the network."""
+        """Configuration of the encoder and of the dropout before the linear layer."""
 
-        dropout: float = 0.2  # before the last layer
+        dropout: float = 0.2
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)

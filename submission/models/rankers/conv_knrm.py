@@ -25,7 +25,7 @@ class ConvKNRM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding table includes rows for padding and unknown words."""
+        """Configuration of the network; `vocabulary` counts embedding rows, including those of padding and unknown words."""
 
         vocabulary: int
         dimensions: int = 300

@@ -24,7 +24,7 @@ class DRMM(TopicRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding table includes rows for padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows, including those of padding and unknown words.
 
         `smoothing` is c in ln(count + c). With 1, empty bins are 0. With CEDR's 1e-5, nearly all inputs
         would be -11.5, which saturates tanh and prevents learning.

@@ -3,7 +3,7 @@
 Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Entezari
 2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
 
-In Entezari 2020 the score is a document term plus a query term, so that the topic does not affect the ranking, which
+In Entezari 2020 the score is a document score plus a query score, so that the topic does not affect the ranking, which
 explains the low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes:
 Supervised Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
@@ -25,7 +25,7 @@ class GRU(SiameseRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding table includes rows for padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows, including those of padding and unknown words.
 
         `interaction`: the linear layer also reads |d - q| and d · q (Conneau et al. 2017). Without it (Entezari 2020), the
         topic does not affect the ranking.

@@ -22,7 +22,7 @@ class SBERT(BERTRanker, DenseRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the network and of retrieval."""
+        """Configuration of the encoder and of dense retrieval."""
 
         scope: Literal["premises", "conclusions"] = "conclusions"  # search all premises, or those of retrieved conclusions
 

@@ -29,7 +29,7 @@ class SNRM(LatentRanker):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; the embedding table includes rows for padding and unknown words.
+        """Configuration of the network; `vocabulary` counts embedding rows, including those of padding and unknown words.
 
         `padded`: Texts are zero-padded so that each word is the centre of a window, as in the authors' code; otherwise windows
         lie inside the text (Entezari 2020, eq. 3.17). `length`: The sum is divided by the number of windows to this power.

@@ -18,7 +18,7 @@ class TFRBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the network."""
+        """Configuration of the encoder, its input and the dropout."""
 
         topic: bool = True  # whether the topic is part of the input
         dropout: float = 0.1  # before the linear layer

@@ -17,7 +17,7 @@ class VanillaBERT(CLSRanker):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the network; dropout precedes the linear layer."""
+        """Configuration of the encoder and of the dropout before the linear layer."""
 
         dropout: float = 0.1
 
