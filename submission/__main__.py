@@ -39,7 +39,7 @@ def _add_rank(commands: cli.Commands) -> None:
     # run.sh --help shows the help of this subcommand
     parser.epilog = f"other subcommands: check, explain, search, systems; {parser.epilog}"
     cli.add_options(parser, "input_dir", "input_run", "order")
-    default = cli.path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
+    default = cli.read_path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
     _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion's as run.txt)")

@@ -90,8 +90,8 @@ def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
 def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the flags and `add_argument` settings of shared options by destination; read defaults from the environment."""
     directory = {"type": parse_path, "metavar": "DIR"}
-    input_dir = path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
-    input_run = path_from_environment(["inputRun"], None)
+    input_dir = read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
+    input_run = read_path_from_environment(["inputRun"], None)
     return {
         "input_dir": ("-i --input", directory | {"default": input_dir, "help":
             "input directory: topics*.xml and args.me JSON, or a TIREx data set"}),
@@ -140,6 +140,6 @@ def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
     return parse
 
 
-def path_from_environment(names: list[str], default: T) -> Path | T:
+def read_path_from_environment(names: list[str], default: T) -> Path | T:
     """Return the path in the first of the environment variables that is not empty, else `default`; TIRA sets them."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

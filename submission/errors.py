@@ -7,7 +7,7 @@ from rapidfuzz import process
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
-the runs of the others were written; 130 and 143 interrupted by Ctrl-C or SIGTERM"""
+the runs of the others were written; 130 interrupted by Ctrl-C; 143 by SIGTERM"""
 
 
 class SubmissionError(Exception):
@@ -59,7 +59,7 @@ class ReproductionError(SubmissionError):
 
 
 class CheckFailedError(SubmissionError):
-    """Errors found by the `check` command, with the exit code of the first."""
+    """Failure of the `check` command, with the exit code of the first failed check."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)

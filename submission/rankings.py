@@ -82,7 +82,7 @@ RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
 def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return a topic's documents, in ranking order with their scores (N,), as rows."""
+    """Return a topic's rows for `rankings_from_rows`; documents and their scores (N,) are in ranking order."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 

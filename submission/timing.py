@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Stopwatch that measures the seconds spent in each stage, excluding nested stages."""
+    """Stopwatch that sums the seconds spent in each stage, excluding nested stages, in `seconds`."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

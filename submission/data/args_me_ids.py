@@ -20,11 +20,11 @@ def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
     hashed = documents[[match is not None for match in matches]]
     expected = [match[1] for match in matches if match]
     texts = track(list(zip(hashed["premise"], hashed["conclusion"], strict=True)), "verifying ids", "arguments")
-    actual = [f"{(31 * java_string_hash(premise) + java_string_hash(conclusion)) % 2**32:x}" for premise, conclusion in texts]
+    actual = [f"{(31 * hash_java_string(premise) + hash_java_string(conclusion)) % 2**32:x}" for premise, conclusion in texts]
     return hashed["docno"][np.array(actual, dtype=object) != np.array(expected, dtype=object)], len(hashed)
 
 
-def java_string_hash(text: str) -> int:
+def hash_java_string(text: str) -> int:
     """Return Java's unsigned String.hashCode: Σᵢ cᵢ · 31^(n - 1 - i) mod 2³², where the cᵢ are the n UTF-16 code units."""
     code_units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").astype(np.uint32)
     powers = np.full(len(code_units), 31, dtype=np.uint32)

@@ -85,7 +85,7 @@ def input_code_fingerprint() -> str:
 
 
 def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStore:
-    """Open the document store of an input; build it if it is not cached."""
+    """Open the document store of an input in `cache`; build it if it is not cached."""
     store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}")
     min_words = dataset.reader.min_premise_words
     if store.get_valid_key(DOCUMENTS_FILE) is None or store.get_valid_key(COLLECTION_FILE) is None:

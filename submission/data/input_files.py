@@ -76,7 +76,7 @@ def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[.
 
 
 def raise_on_error(records: Iterable[T | InputError]) -> Iterator[T]:
-    """Yield records; raise the first error."""
+    """Yield records up to the first error, and raise that."""
     for record in records:
         if isinstance(record, InputError):
             raise record

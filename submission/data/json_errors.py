@@ -22,11 +22,11 @@ NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them with a stri
 
 
 class SyntaxIssue(NamedTuple):
-    """Error in a JSON text, with its byte offset, reason and path."""
+    """Syntax error, NaN, Infinity or invalid UTF-8 at a byte offset of a JSON text."""
 
     offset: int
     reason: str
-    path: JsonPath
+    path: JsonPath  # of the value at the offset
 
 
 class JsonScan(NamedTuple):

@@ -22,7 +22,7 @@ TIRA_ERROR, STRICTER = "rejected by TIRA", "stricter than TIRA"  # levels
 
 
 class RunIssue(NamedTuple):
-    """Issue in a run file."""
+    """Violation of TIRA's rules, or of stricter ones, in a run file."""
 
     level: str  # TIRA_ERROR or STRICTER
     category: str  # issues of the same category are summarised in one line
@@ -58,7 +58,7 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
 
 
 def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
-    """Summarise each category of issues in one line: level, number of lines and first occurrence."""
+    """Return one line per category of issues, with level, number of affected lines and first message."""
     by_category: dict[tuple[str, str], list[RunIssue]] = {}
     for issue in issues:
         by_category.setdefault((issue.level, issue.category), []).append(issue)
@@ -78,7 +78,7 @@ def _find_directory_issues(path: Path) -> Issues:
 
 
 def _find_parse_issues(run: RunFile) -> Issues:
-    """Yield issues of unparsed and skipped lines. TIRA accepts NaN scores and invisible characters in ids."""
+    """Yield parsing issues and skipped lines; NaN scores and invisible characters in ids are accepted by TIRA."""
     for issue in run.issues:
         is_accepted = issue.category == ID and not WHITESPACE.search(issue.value)
         if issue.category == SCORE:

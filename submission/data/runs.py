@@ -31,7 +31,7 @@ class RunLine(NamedTuple):
 
 
 class LineIssue(NamedTuple):
-    """Issue in a line of a run."""
+    """Issue found when parsing a line of a run."""
 
     category: str
     line: int

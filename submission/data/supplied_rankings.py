@@ -22,7 +22,7 @@ NORMALISATIONS: dict[str, Callable[[str], str]] = {  # normalisations of ids, by
 
 
 def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.DataFrame:
-    """Sort the documents of each topic by rank or score.
+    """Sort the documents of each topic of a supplied ranking by rank or score, and renumber the ranks.
 
     Args:
         ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores, that column is NaN

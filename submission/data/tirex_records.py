@@ -121,7 +121,7 @@ def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | fl
 
 
 def _field_value(record: msgspec.Struct, field: Field) -> str | float:
-    """Return the value of a field under any of its names."""
+    """Return the value of a field under any of its names, NaN for a missing optional field; raise _FieldError if invalid."""
     values: dict[str, str | float] = {}
     for name in field.aliases:
         value = getattr(record, name)
@@ -146,7 +146,7 @@ def _format_value(value: object) -> str:
 
 
 def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
-    """Describe why a line is invalid, and which format is expected."""
+    """Describe why a line is invalid and, unless only a value is wrong, which format is expected."""
     if isinstance(error, _MissingFieldError) and is_beir(line):
         return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):

@@ -11,7 +11,7 @@ from submission.errors import InputError, abbreviate
 
 
 def find_topic_files(directory: Path) -> list[Path]:
-    """Return the sorted topics files of a directory; raise InputError if there are none."""
+    """Return the sorted topics*.xml files of a directory; raise InputError if there are none."""
     files = find_files(directory, "topics*.xml")
     if not files:
         raise InputError(f"{directory}: no topics found; expected a file named topics*.xml")

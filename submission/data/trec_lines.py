@@ -61,7 +61,7 @@ def parse_float(field: str) -> float | None:
 def describe_field_count(
     fields: Sequence[str], layout: str, kind: str, is_valid: Callable[[Sequence[str]], bool], hint: str = ""
 ) -> str:
-    """Describe a line with the wrong number of fields.
+    """Return a message on a line with the wrong number of fields, with a fix if the cause is evident.
 
     Args:
         fields: Fields of the line.

@@ -31,13 +31,13 @@ def is_beir(line: bytes) -> bool:
 
 
 def is_beir_file(file: Path) -> bool:
-    """Return whether a file's first line is in BEIR format."""
+    """Return whether a file's first non-blank line is in BEIR format."""
     _, first_line = next(iter_lines(file), (0, b""))
     return is_beir(first_line)
 
 
 def describe_unsupported_corpus(directory: Path) -> str:
-    """Describe an unsupported corpus in a directory; "" if there is none."""
+    """Return a message on an unsupported corpus in a directory, with a fix; "" if there is none."""
     for file in find_files(directory, "corpus.jsonl", "corpus.jsonl.gz"):
         return f"{file}: {BEIR_DOCUMENTS_HINT if is_beir_file(file) else MISSING_QUERIES_HINT}"
     for file in find_files(directory, *TABLE_PATTERNS):

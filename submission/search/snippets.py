@@ -13,7 +13,7 @@ from submission.retrieval.fields import select_texts
 from submission.systems.execution import Execution, Stage
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
-from submission.text.normalisation import APOSTROPHES, INVISIBLE_CHARACTERS, URL, combining_characters
+from submission.text.normalisation import APOSTROPHES, INVISIBLE_CHARACTERS, URL, list_combining_characters
 from submission.text.passages import iter_sentences
 
 WEIGHT_LEVELS = 5
@@ -73,7 +73,7 @@ MAX_WORDS = 60
 @cache
 def compile_term_pattern() -> re.Pattern[str]:
     """Compile the pattern of a word in raw text; words may contain apostrophes and combining characters."""
-    joints = f"{INVISIBLE_CHARACTERS}{combining_characters()}"
+    joints = f"{INVISIBLE_CHARACTERS}{list_combining_characters()}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
 
 

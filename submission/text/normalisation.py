@@ -103,7 +103,7 @@ def _normalise_raw(text: str) -> str:
 
 
 def tokenise_query(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
-    """Tokenise a query for the word-based networks: normalised, with numbers spelled out."""
+    """Tokenise a query for the word-based networks: normalise it as `normalise` does, and spell out numbers."""
     return _spell_digits(_normalise_raw(text if text_rule == 1 else normalise_unicode(text))).split()
 
 
@@ -139,8 +139,8 @@ def remove_urls(text: str) -> str:
 
 
 @cache
-def combining_characters() -> str:
-    """Return all combining characters, for use in a regex character class."""
+def list_combining_characters() -> str:
+    """Return a string of all combining characters, for use in a regex character class."""
     marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
     decompositions = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
     composed = {chr(int(codes[1], 16)) for codes in decompositions if len(codes) == 2 and not codes[0].startswith("<")}

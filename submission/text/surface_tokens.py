@@ -24,7 +24,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class SurfacePassage:
-    """Passage with its tokens, their character spans in the passage, and their ids."""
+    """Passage of whole sentences, split into tokens; spans are character offsets in the passage."""
 
     text: str
     spans: Sequence[Span]

@@ -54,7 +54,7 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def to_tokens(self, ids: list[int]) -> list[str]:
-        """Convert ids to words or word pieces."""
+        """Convert ids to words or word pieces, for display."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -83,7 +83,7 @@ class WordTokeniser(Tokeniser):
         return cls(Vocabulary.load(directory / cls.file), lengths, rule)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the tokeniser's entries in a checkpoint's config.json; text rule 1 has none."""
+        """Return the tokeniser's entries in a checkpoint's config.json, with a text rule unless it is 1."""
         return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
     def fits_embedding(self, row_count: int) -> bool:
@@ -164,7 +164,7 @@ class WordPieceTokeniser(WordPieceReader, Tokeniser):
         return [str(self._tokenizer.id_to_token(token_id)) for token_id in ids]
 
     def truncate(self, text: str, max_pieces: int) -> str:
-        """Truncate a text after its first `max_pieces` word pieces."""
+        """Return a text up to the end of its first `max_pieces` word pieces."""
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return text if len(offsets) <= max_pieces else text[: offsets[max_pieces - 1][1]]
 

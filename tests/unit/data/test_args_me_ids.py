@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from submission.data.args_me_ids import find_mismatches, java_string_hash
+from submission.data.args_me_ids import find_mismatches, hash_java_string
 
 
 @pytest.mark.parametrize(
@@ -13,12 +13,12 @@ from submission.data.args_me_ids import find_mismatches, java_string_hash
         ("Zöös are crüel 😀" * 50, 4217171520),
     ],
 )  # fmt: skip
-def test_java_string_hash_values(text: str, expected: int) -> None:
-    assert java_string_hash(text) == expected
+def test_hash_java_string_values(text: str, expected: int) -> None:
+    assert hash_java_string(text) == expected
 
 
 def test_find_mismatches_of_changed_texts() -> None:
-    matching_id = f"S1-A{(31 * java_string_hash('they suffer') + java_string_hash('zoos are cruel')) % 2**32:x}"
+    matching_id = f"S1-A{(31 * hash_java_string('they suffer') + hash_java_string('zoos are cruel')) % 2**32:x}"
     frame = pd.DataFrame({"docno": [matching_id, "S2-Aff", "c67482ba-2019-04-18T13:32:05Z-00000-000"],
                           "conclusion": "zoos are cruel", "premise": "they suffer"})  # fmt: skip
     docnos, hashed_count = find_mismatches(frame)
