@@ -42,11 +42,11 @@ class Experiment(ABC, Generic[Cell, Result]):
         """Compute the result of a cell."""
 
     def group(self, cell: Cell) -> Hashable:
-        """Return the group of a cell; one process computes the cells of a group in order."""
+        """Return the group of a cell, by default itself; one process computes the cells of a group in order."""
         return cell
 
     def cost(self, cell: Cell) -> int:
-        """Return the estimated cost of a cell, in `unit`."""
+        """Return the estimated cost of a cell in `unit`, by default 1."""
         return 1
 
 

@@ -21,5 +21,5 @@ def round_means(measures: Sequence[str], means: np.ndarray) -> dict[str, float |
 
 
 def format_value(value: float | None, digits: int = 3) -> str:
-    """Format a value for display; an undefined value becomes a dash."""
+    """Format a value with `digits` decimal places; None or NaN becomes a dash."""
     return "–" if value is None or np.isnan(value) else f"{value:.{digits}f}"  # noqa: RUF001 a dash

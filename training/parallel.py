@@ -1,4 +1,4 @@
-"""Run tasks in worker processes with one thread each, which is faster than one process with many threads."""
+"""Run jobs in worker processes with one thread each, which is faster than one process with many threads."""
 
 import os
 import signal
@@ -13,30 +13,28 @@ from joblib import cpu_count
 
 from submission.progress import configure_logging
 
-Task = TypeVar("Task")
+Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def map_parallel(
-    function: Callable[[Task], Result], tasks: Sequence[Task], process_count: int
-) -> Iterator[tuple[Task, Result]]:
-    """Yield (task, result) in order of completion; tasks start in order. Results do not depend on `process_count`.
+def map_parallel(function: Callable[[Job], Result], jobs: Sequence[Job], process_count: int) -> Iterator[tuple[Job, Result]]:
+    """Yield (job, result) in order of completion; jobs start in order. Results do not depend on `process_count`.
 
-    Each process has one thread. If `process_count` is 1, tasks run in the calling process; otherwise the function (which must
-    be module-level), tasks and results are pickled. Errors of the function propagate after the running tasks have finished;
-    pending tasks are cancelled.
+    Each process has one thread. If `process_count` is 1, jobs run in the calling process; otherwise the function (which must
+    be module-level), jobs and results are pickled. Errors of the function propagate after the running jobs have finished;
+    pending jobs are cancelled.
     """
     if process_count == 1:
         n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            for task in tasks:
-                yield task, function(task)
+            for job in jobs:
+                yield job, function(job)
         finally:
             torch.set_num_threads(n_threads)
         return
     with ProcessPoolExecutor(process_count, get_context("spawn"), _initialise_worker) as pool:
-        futures = {pool.submit(function, task): task for task in tasks}
+        futures = {pool.submit(function, job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()

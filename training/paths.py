@@ -1,4 +1,4 @@
-"""Paths below training/."""
+"""Define the paths of configurations, results and templates in training/."""
 
 from submission.paths import PROJECT_DIR
 

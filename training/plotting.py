@@ -7,14 +7,14 @@ from matplotlib.figure import Figure
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Create an empty figure (size in inches, 110 dpi) that needs no display."""
+    """Create an empty figure, `width` by `height` inches, that needs no display."""
     fig = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig
 
 
 def to_png(fig: Figure) -> bytes:
-    """Render a figure as PNG."""
+    """Render a figure as a PNG file at 110 dpi, without metadata that differ between versions."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()

@@ -125,7 +125,7 @@ def test_cedr_initialises_from_a_trained_encoder(
 def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fails: AssertFails) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))
-    with pytest.raises(CheckpointError, match="model type is 't5'; expected 'bert'"):
+    with pytest.raises(CheckpointError, match="model type is 't5'; choose a 'bert' encoder"):
         read_encoder_config(PretrainedEncoder(encoder.name))
     (encoder / "tokenizer.json").unlink()
     assert_fails(4, "tokenizer.json: missing; expected the encoder", *fit("vanilla_bert"))

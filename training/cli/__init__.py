@@ -1,4 +1,4 @@
-"""Subcommands of `python -m training`: arguments and handlers.
+"""Define the subcommands of `python -m training`: arguments and handlers.
 
 Handlers import heavy libraries (torch, gensim, matplotlib) locally, to keep --help fast.
 """

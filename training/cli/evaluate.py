@@ -1,4 +1,4 @@
-"""Evaluate, compare and report runs."""
+"""Define the subcommands that evaluate, compare and report on runs, or update the documentation."""
 
 import argparse
 
@@ -12,7 +12,7 @@ def add_parsers(commands: cli.Commands) -> None:
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     cli.add_path(parser, "--collection", help="input directory; judgments of documents outside its corpus are ignored")
-    parser.add_argument("--baseline", metavar="NAME", help="NAME of the run that the others are tested against")
+    parser.add_argument("--baseline", metavar="NAME", help="NAME of the run against which all other RUNs are tested")
     add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
     cli.add_options(parser, "order")
     help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without extension)"

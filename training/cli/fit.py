@@ -1,4 +1,4 @@
-"""Train networks from recipes and reproduce checkpoints."""
+"""Define the subcommands `fit`, which trains networks, and `reproduce`, which retrains checkpoints."""
 
 import argparse
 import os
@@ -43,7 +43,7 @@ def _fit(args: argparse.Namespace) -> None:
         _fit_all(args)
         return
     if not args.recipe:
-        raise UsageError("fit: expected RECIPE or --all")
+        raise UsageError("fit: no recipe; add RECIPE or --all")
     recipe, name = load_recipe(args.recipe), Path(args.recipe).stem
     output = output_path(args, "checkpoints", name)
     vectors = args.vectors or args.work_dir / default_folder_name(recipe.task.surface_vector_method)

@@ -62,9 +62,9 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
 
     Args:
         recipes: Recipes by name, in dependency order.
-        flags: Further flags for `fit`.
-        work_dir: Working directory.
-        vectors_dir: Directory of the word vectors; None: the default of `prepare vectors`.
+        flags: Flags of `fit`, besides RECIPE and --work-dir.
+        work_dir: Working directory with prepared data.
+        vectors_dir: Directory of the word vectors; None: the default output of `prepare vectors` in `work_dir`.
         n_gpus: Number of GPUs, each used by one process at a time; 0: one process on the CPU.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Fit the weights of fusions."""
+"""Define the subcommand `fuse`, which fits the weights of fusions."""
 
 from __future__ import annotations
 

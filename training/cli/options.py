@@ -1,4 +1,4 @@
-"""Arguments and helpers shared by the subcommands."""
+"""Define arguments that several subcommands share, and resolve them to paths and executions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[st
 
 
 def output_path(args: argparse.Namespace, *default: str) -> Path:
-    """Return --output, or by default a path below --work-dir, so that shipped checkpoints and tables are not overwritten."""
+    """Return --output, by default a path below --work-dir, never a shipped file; raise UsageError if both are missing."""
     if args.output is None and args.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
     output: Path = args.output or args.work_dir.joinpath(*default)
@@ -96,7 +96,7 @@ def output_path(args: argparse.Namespace, *default: str) -> Path:
 
 
 def result_file(args: argparse.Namespace, name: str) -> Path:
-    """Return --output, or by default a file in WORK_DIR/results, whose directory is created."""
+    """Return --output, or by default a file in WORK_DIR/results; create its directory."""
     from submission.storage.atomic_files import create_directory
 
     file = output_path(args, "results", name)
@@ -117,7 +117,7 @@ def locked_work_dir(work_dir: Path) -> Iterator[None]:
 
 @contextmanager
 def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir: Path) -> Iterator[Execution]:
-    """Open an execution on the input; without a cache directory, temporary files are in the output directory."""
+    """Open an execution on the input; if `cache_dir` is None, the cache is a temporary directory in `output_dir`."""
     from submission.data.dataset import Dataset
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory

@@ -1,4 +1,4 @@
-"""Build training data in a working directory."""
+"""Define the subcommands `prepare KIND`, which build training data in a working directory."""
 
 import argparse
 

@@ -27,7 +27,7 @@ from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
 
-# maximum differences in percentage points: due to rounding, and due to training on another machine
+# maximum differences in percentage points, explained by rounding (OK) or by training on another machine (near)
 OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
 
 
@@ -46,7 +46,7 @@ def reproduce_checkpoint(
         device: Device to compute on.
 
     Returns:
-        The table of `compare_metrics`, and a line that states whether the weights are identical; empty for an ensemble.
+        The table of `compare_metrics`, and a line that says whether the weights are identical (empty for an ensemble).
 
     Raises:
         ReproductionError: If a metric is missing or differs by more than 2 points.

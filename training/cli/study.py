@@ -1,4 +1,4 @@
-"""Run studies that compare training or indexing methods with published results."""
+"""Define the subcommands `study NAME`, which compare training or indexing methods with published results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _add_enrichments(studies: Commands) -> None:
     parser.add_argument("enrichments", nargs="+", metavar="NAME", help="name of an enricher's checkpoint")
     options.add_fold_qrels(parser)
     options.add_measure(parser)
-    help_text = "grid of a retrieval model to tune; repeatable (default: the four full-text systems)"
+    help_text = "grid of a retrieval model to tune; repeatable (default: grids of the four full-text systems)"
     parser.add_argument("--grid", action="append", metavar="GRID", dest="grids", help=help_text)
     _add_input_and_output(parser, "enrichment")
 

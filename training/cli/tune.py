@@ -1,4 +1,4 @@
-"""Tune parameters on judged topics."""
+"""Define the subcommand `tune`, which tunes parameters on judged topics."""
 
 import argparse
 from pathlib import Path
@@ -12,7 +12,7 @@ def add_parsers(commands: Commands) -> None:
     """Add the parser of `tune`."""
     description = "grid-search parameters on judged topics with cross-validation and write a checkpoint"
     parser = commands.add("tune", _tune, description)
-    parser.add_argument("grid", metavar="GRID", help="name in training/configs/grids, .toml file, or `tfr_bert`")
+    parser.add_argument("grid", metavar="GRID", help="grid name in training/configs/grids, .toml file, or `tfr_bert`")
     options.add_fold_qrels(parser)
     options.add_input(parser, "judged input: topics and corpus")
     options.add_measure(parser)
@@ -31,7 +31,7 @@ def _tune(args: argparse.Namespace) -> None:
     system = SYSTEMS.get(args.grid)
     if system and isinstance(system.stage, QualityRerankingStage):
         if len(args.qrels) > 1:
-            raise UsageError(f"tune {system.name}: expected exactly one --qrels; remove the others")
+            raise UsageError(f"tune {system.name}: {len(args.qrels)} qrels files; pass exactly one --qrels")
         if args.work_dir is None:
             raise UsageError(f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`")
         output = options.output_path(args, "checkpoints", system.stage.checkpoint or system.name)

@@ -18,7 +18,7 @@ EPSILON = 1e-12
 
 
 class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the initialisation from clusters."""
+    """Settings for initialising SNRM's filters with centroids of word vectors (see `initialise_from_clusters`)."""
 
     threshold: Annotated[float, Meta(ge=0, lt=1)] = 0.5  # minimum cosine with a centroid
     rarity_exponent: Annotated[float, Meta(ge=0, le=10)] = 1.0  # exponent of a word's rarity; 0: all words have equal weight
@@ -36,7 +36,7 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
     Args:
         ranker: SNRM without hidden layers.
         vectors: Word vectors (V, E), most frequent word first.
-        clusters: Settings of the initialisation.
+        clusters: Threshold and exponent of the rarity.
         seed: Seed of the initial centroids.
 
     Raises:

@@ -28,7 +28,7 @@ class ProcessGroup:
         """Seed dropout for a step; a single process does not reseed."""
 
     def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
-        """Accumulate the gradients of a batch (B,) in micro-batches; return its loss."""
+        """Accumulate the gradients of a batch of example rows (B,) in micro-batches; return the loss of the batch."""
         total = 0.0
         for micro_batch in np.split(batch, range(micro_batch_size, len(batch), micro_batch_size)):
             loss = task.loss(network, micro_batch, batch)
@@ -37,7 +37,7 @@ class ProcessGroup:
         return total
 
     def barrier(self) -> None:
-        """Wait for the other processes."""
+        """Wait until all processes have called this method; a single process does not wait."""
 
 
 SINGLE_PROCESS = ProcessGroup()
@@ -46,7 +46,7 @@ SINGLE_PROCESS = ProcessGroup()
 class DistributedProcesses(ProcessGroup):
     """Several training processes, synchronised by DistributedDataParallel.
 
-    Each computes its part of every batch. Results differ from those of one process only in summation order and dropout masks.
+    Each computes a share of every batch. Results differ from those of one process only in summation order and dropout masks.
     """
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ class DistributedProcesses(ProcessGroup):
     def close(self) -> None:
         """Leave the process group.
 
-        The last reduction must outlive the group, whose destructor joins its threads while holding the GIL: a thread that
-        releases the last tensor waits for the GIL.
+        The last reduction must outlive the group, whose destructor joins the threads while holding the GIL: a thread that
+        released the last tensor would wait for the GIL forever.
         """
         self._ddp = None
         distributed.destroy_process_group()

@@ -71,9 +71,10 @@ def fit(
 
     Raises:
         InputError: If data are not prepared.
-        UsageError: If the vectors do not fit the network, or an earlier run used another recipe.
+        UsageError: If vectors or epochs do not fit the network, an earlier run used another recipe, or the task cannot
+            be trained in several processes.
         TrainingError: If the loss is not finite, or the network scores all documents alike.
-        OutputError: If the checkpoint cannot be written; the previous one remains.
+        OutputError: If `checkpoint_dir` holds other files, or the checkpoint cannot be written; the previous one remains.
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
         raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
@@ -99,7 +100,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Run:
-    """A training run, which writes a checkpoint."""
+    """A training run: the network and task of a recipe, and where its checkpoint is written."""
 
     recipe: Recipe
     trainee: TrainableNetwork
@@ -117,7 +118,7 @@ class _Run:
         return read_json(self.checkpoint_dir / PROVENANCE) == expected  # type: ignore[no-any-return]
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
-        """Write a checkpoint with its card."""
+        """Write a network's checkpoint, with `metrics` and a card, to a directory."""
         descriptions = {"data": self.task.data_description, "description": self.task.metrics_description}
         card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
         checkpoint_class, tokeniser = self.trainee.checkpoint_class, self.trainee.tokeniser
@@ -145,7 +146,7 @@ class _Run:
 
 
 def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, processes: ProcessGroup) -> None:
-    """Start or resume a training run; write the selected network as the final checkpoint."""
+    """Start or resume a training run and write the selected network as the final checkpoint; skip a complete run."""
     network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
     optimiser = run.trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     state, is_main_process = TrainingState(json_hash([run.provenance, run.task.file_hashes])), processes.rank == 0
@@ -191,7 +192,7 @@ def save_network(
 ) -> None:
     """Save a checkpoint directory atomically, replacing an existing one.
 
-    The network's weights are rounded to the stored precision, so that its output equals the loaded checkpoint's. Of a
+    The network's weights are rounded in place to the stored precision, so that its output equals the loaded checkpoint's. Of a
     pretrained encoder with frozen layers, only the name, hash and trained layers are stored.
 
     Raises:

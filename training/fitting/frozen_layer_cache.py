@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class FrozenLayerCache(nn.Module):
     """Frozen embeddings and lowest blocks of a BERT, with a cache of their outputs.
 
-    It takes the place of these layers in the encoders that share it. Each text is encoded alone in float32, so results do
-    not depend on batch or order. The cache is in memory and unbounded.
+    The cache replaces these layers in the encoders that share it. Each text is encoded alone in float32, so its vectors do not
+    depend on batch or order. The cache is in memory and unbounded.
     """
 
     def __init__(self, bert: Any, block_count: int) -> None:
@@ -25,7 +25,7 @@ class FrozenLayerCache(nn.Module):
         self._cache: dict[bytes, Tensor] = {}
 
     def attach_to(self, bert: Any) -> None:
-        """Use this cache in place of the frozen layers of another encoder, which must have the same weights."""
+        """Replace the frozen layers of another encoder, whose weights must be the same, by this cache."""
         bert.embeddings = self
         del bert.encoder.layer[: len(self.layers) - 1]
 
@@ -43,7 +43,7 @@ class FrozenLayerCache(nn.Module):
         return vectors
 
     def _encode(self, text: Tensor) -> Tensor:
-        """Return the vectors of a text from its ids, types and positions (3, T)."""
+        """Return the vectors (T, E) of a text from its ids, types and positions (3, T); compute and cache them if necessary."""
         key = text.cpu().numpy().tobytes()
         if key not in self._cache:
             ids, types, positions = text[:, None]

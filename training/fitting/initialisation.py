@@ -59,7 +59,7 @@ class TextNetworkSpec(TaskSpec, frozen=True):
 
 
 def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
-    """Instantiate the network from the recipe's sizes and derived fields; raise UsageError if these are invalid."""
+    """Instantiate the network with the recipe's sizes and `derived` Config fields; raise UsageError if one is invalid."""
     network_class = recipe.network_class
     try:
         return network_class(network_class.Config(**derived, **recipe.network))
@@ -82,7 +82,7 @@ def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
 
 
 def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
-    """Load the vocabulary, its vectors (V, E) and their provenance.
+    """Load the vocabulary, cut to the recipe's `max_terms`, its vectors (V, E) and their provenance.
 
     Raise UsageError if the vectors represent surface tokens but the recipe needs normalised words, or vice versa.
     """
@@ -104,7 +104,7 @@ def copy_word_vectors(network: Network, vectors: np.ndarray) -> None:
     """Copy word vectors into the last rows of the embedding table, and make gradients of embeddings sparse.
 
     Raises:
-        UsageError: If the dimensions differ.
+        UsageError: If embedding table and vectors have different dimensions.
     """
     weight = network.state_dict()["embedding.weight"]
     if weight.shape[1] != vectors.shape[1]:
@@ -143,21 +143,21 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
 
 
 def read_encoder_config(encoder: PretrainedEncoder, frozen: int = -1) -> dict[str, Any]:
-    """Return the fields of `EncoderConfig` that the encoder determines, and the number of frozen layers.
+    """Return the `EncoderConfig` fields that a pretrained encoder determines, and `frozen` as passed.
 
     Raises:
         CheckpointError: If the encoder is not a BERT model.
     """
     values = json.loads((encoder.folder / CONFIG_FILE).read_text(encoding="utf-8"))
     if values.get("model_type") != "bert":
-        raise CheckpointError(f"{encoder.folder}: model type is {values.get('model_type')!r}; expected 'bert'")
+        raise CheckpointError(f"{encoder.folder}: model type is {values.get('model_type')!r}; choose a 'bert' encoder")
     vocabulary = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"]["vocab"]
-    bert = {name: values[name] for name in BERT_FIELDS if name in values}
-    return {"bert": bert, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
+    bert_config = {name: values[name] for name in BERT_FIELDS if name in values}
+    return {"bert": bert_config, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
 
 
 def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:
-    """Load the pooler's weights under a network's tensor names.
+    """Load the weights of a pretrained encoder's pooler, by the names of a network's tensors.
 
     Raises:
         CheckpointError: If the encoder has no pooler.

@@ -1,4 +1,4 @@
-"""A bidirectional language model that pre-trains a tagger's layers.
+"""Define the bidirectional language model that pre-trains a tagger's layers.
 
 Dai, Le: Semi-supervised Sequence Learning. NIPS 2015. Peters et al.: Semi-supervised sequence tagging with bidirectional
 language models. ACL 2017.
@@ -94,7 +94,7 @@ class _ProbeRow(msgspec.Struct):
 
 
 class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
-    """A loaded checkpoint of a language model."""
+    """A loaded checkpoint of a language model, with the reader of its input texts."""
 
     name_key, probe_type = "model", _ProbeRow
 

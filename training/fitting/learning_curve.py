@@ -10,10 +10,10 @@ SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """Description of a task's learning curve and of how a network is selected on it."""
+    """Labels of a task's learning curve, and the rule that selects a network from the training log."""
 
     loss_label: str
-    measures: tuple[str, str, str]
+    measures: tuple[str, str, str]  # validation metrics to plot
     selection_metric: str  # selects the checkpoint, unless `keep_last`
     metric_label: str  # axis label of the metrics
     validation_unit: str  # unit of the validation items, plural
@@ -25,7 +25,7 @@ class LearningCurve:
 
 
 def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> bytes:
-    """Plot the rows of a training log as PNG."""
+    """Plot the rows of a training log over epochs, with the selected network marked; return a PNG file."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     n_panels = 3 if colours else 2
     figure = new_figure(7, 3 * n_panels)

@@ -2,7 +2,7 @@
 
 A topic is split into lists that are stratified by quality and labelled by rank, as in Favreau, Zouaq, Bhatnagar: Learning to
 Rank with BERT for Argument Quality Evaluation. FLAIRS 2022. They split a topic into 12 slices and take the i-th item of each,
-which leaves a remainder unstratified. Here the stride is the number of lists, so all lists are stratified.
+which leaves a remainder unstratified. Here items are dealt to the lists in turn (see `stratify`), so all are stratified.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from training.fitting.validation import evaluation_mode
 RankScope = Literal["list", "topic"]
 
 LISTWISE_CURVE = LearningCurve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
-LENGTH_BASELINE = "length in words"  # baseline: longer arguments are better
+LENGTH_BASELINE = "length in words"  # baseline that scores an argument by its length
 PADDING = -1
 
 
@@ -43,7 +43,7 @@ class TrainingLists:
 
 
 class ListwiseTask(Task[Ranker]):
-    """Base class of listwise tasks, with training lists and held-out topics for validation."""
+    """Base class of listwise tasks: training lists of rows of `train`, and held-out topics (`validation`)."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class ListwiseTask(Task[Ranker]):
         return *queries, *pairs.premises.batch(pairs.premise_rows[rows], self._device)
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Measure the correlations of argument length with the labels."""
+        """Measure the correlations of argument length with the labels, in percent."""
         lengths = self._validation["premise"].str.split().str.len().to_numpy()
         return {LENGTH_BASELINE: mean_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
-        """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels."""
+        """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels, in percent."""
         with evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
@@ -92,20 +92,20 @@ class ListwiseTask(Task[Ranker]):
 
 
 def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
-    """Encode each row's topic as query and its argument as premise."""
-    codes, topics = pd.factorize(table["topic"])
+    """Encode each row of a table `topic premise` as a pair, with the topic as query."""
+    query_rows, topics = pd.factorize(table["topic"])
     queries = PaddedTexts.from_ids([tokeniser.encode_query(text) for text in topics])
     premises = PaddedTexts.from_ids([tokeniser.encode_premise(text) for text in table["premise"]])
-    return TokenisedPairs(queries, premises, codes, np.arange(len(table)))
+    return TokenisedPairs(queries, premises, query_rows, np.arange(len(table)))
 
 
 def dense_ranks(scores: np.ndarray) -> np.ndarray:
-    """Return dense ranks, starting at 1 for the lowest score."""
+    """Return dense ranks: 1 for the lowest score, 2 for the next higher score, and so on."""
     return np.asarray(rankdata(scores, method="dense"))
 
 
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
-    """Sort a topic's items by score and deal them into m = ceil(items / size) lists (list i: items i, i + m, …)."""
+    """Deal a topic's items, sorted by score, in turn to ceil(items / size) lists; return the item numbers of each list."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]
@@ -114,7 +114,7 @@ def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
 def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: str) -> TrainingLists:
     """Split all topics into lists of at most `size` items, labelled by dense rank within `scope`: the list or the topic.
 
-    For the squared error, labels are divided by the largest rank, so that they are at most 1.
+    If `loss` is "mse", labels are divided by the largest rank within `scope`, so that they are at most 1.
     """
 
     def rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def build_lists(
 ) -> TrainingLists:
     """Split all topics of a table `data topic score` into lists of at most `size` items.
 
-    `compute_labels` maps a topic's scores and the item numbers of a list to labels.
+    `compute_labels` maps a topic's scores and the item numbers of a list to the list's labels.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []

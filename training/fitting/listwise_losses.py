@@ -1,4 +1,4 @@
-"""Listwise losses of TF-Ranking.
+"""Define the listwise losses of TF-Ranking.
 
 As in the estimators of TF-Ranking, a loss is the weighted sum of its terms divided by the number of non-zero weights.
 
@@ -41,17 +41,17 @@ class ListwiseLoss:
 
 
 def _is_preference(labels: Tensor) -> Tensor:
-    """Return a mask (B, n, n) of the pairs whose first item is better."""
+    """Return a mask (B, n, n) of the pairs of items whose first item has the higher label."""
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 
 def _label_sums(labels: Tensor) -> Tensor:
-    """Return the sum (B,) of the labels of each list."""
+    """Return the sum of each list's labels (B,), without padding."""
     return labels.clamp(min=0).sum(1)
 
 
 def _pairwise_differences(scores: Tensor) -> Tensor:
-    """Compute score differences (B, n, n), first item minus second."""
+    """Compute differences (B, n, n) of scores or labels within each list, first item minus second."""
     return scores.unsqueeze(2) - scores.unsqueeze(1)
 
 

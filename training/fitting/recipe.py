@@ -1,4 +1,4 @@
-"""Recipes: a network, its sizes, text lengths, optimisation and training task."""
+"""Define recipes: a network with its sizes, text lengths, optimisation settings and training task."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the pretrained encoder of a BERT network."""
 
     name: str = "all-MiniLM-L6-v2"  # package name, path, or folder in checkpoints/encoders
-    init_from: str = ""  # checkpoint in the output folder that provides the encoder (CEDR: vanilla_bert)
-    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # lowest blocks to freeze, besides the embeddings; -1: freeze nothing
+    init_from: str = ""  # checkpoint in the output's parent folder that provides the encoder's weights; empty: none
+    frozen_layers: Annotated[int, Meta(ge=-1)] = -1  # number of lowest blocks frozen with the embeddings; -1: nothing is
     learning_rate: PositiveFloat = 2e-5
     bfloat16: bool = False  # autocast during training; slow without hardware support (avx512_bf16, AMX, a GPU)
 
 
 class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Optimisation settings (Entezari 2020, table 4.1)."""
+    """Settings of optimisation and validation (Entezari 2020, table 4.1)."""
 
     epochs: NonNegativeInt = 10  # 0: the network is not trained
     max_steps: NonNegativeInt = 0  # upper bound on optimiser steps; 0: none
@@ -45,7 +45,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     learning_rate: PositiveFloat = 1e-3
     warmup_fraction: Annotated[float, Meta(ge=0, le=1)] = 0.0  # fraction of the steps used for linear warm-up
     linear_decay: bool = False  # linear decay of the learning rates to 0
-    margin: NonNegativeFloat = 1.0
+    margin: NonNegativeFloat = 1.0  # margin of the pairwise hinge loss
     l1_weight: NonNegativeFloat = 0.0  # weight of the L1 norm of latent vectors (SNRM)
     batch_size: PositiveInt = 32  # examples per optimiser step
     micro_batch_size: PositiveInt = 32  # examples per forward pass
@@ -59,7 +59,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Task-independent part of a recipe."""
+    """Settings of a recipe that do not depend on its training task."""
 
     ranker: str | None = None  # exactly one of ranker and enricher is set
     enricher: str | None = None
@@ -79,7 +79,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings of a training task, a table of the recipe.
+    """Settings of a training task, which form a table of the recipe.
 
     Each subclass is defined in a module of training/tasks that is named like its table.
     """
@@ -87,7 +87,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     curve: ClassVar[LearningCurve]
     is_trained_externally: ClassVar[bool] = False  # `load_or_train_weights` replaces the training loop of `fit`
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
-    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to reject
+    pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to leave unset
 
     @property
     def surface_vector_method(self) -> VectorMethod | None:
@@ -96,15 +96,15 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @classmethod
     def table_name(cls) -> str:
-        """Return the name of the recipe table."""
+        """Return the name of the task's table in a recipe."""
         return cls.__module__.rpartition(".")[2]
 
     def to_provenance(self) -> dict[str, Any]:
-        """Return the task's part of the provenance."""
+        """Return the task's settings for the provenance, by table name."""
         return {self.table_name(): msgspec.to_builtins(self)}
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
-        """Raise ValueError if the task cannot train the recipe's network."""
+        """Raise ValueError if the task does not support the recipe's network or one of its [training] settings."""
         name, table = recipe.ranker or recipe.enricher, f"[{self.table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
             networks = " or ".join(self.supported_networks)
@@ -116,7 +116,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 raise ValueError(f"training.{key} applies to [pairs] only; remove it")
 
     def resolve_network_class(self, recipe: BaseRecipe) -> type[Network]:
-        """Return the network's class; raise UsageError if the network is unknown."""
+        """Return the class of the recipe's network; raise UsageError if the network is unknown."""
         return (
             rankers.get_ranker_class(recipe.ranker)
             if recipe.ranker is not None
@@ -124,7 +124,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         )
 
     def initial_checkpoint(self, recipe: BaseRecipe) -> str:
-        """Return the name of the checkpoint to initialise from, or an empty string."""
+        """Return the name of the checkpoint to initialise the network from, or an empty string if there is none."""
         return recipe.encoder.init_from
 
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
@@ -132,11 +132,11 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         raise NotImplementedError
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
-        """Load the examples from a working directory; raise InputError if they are missing, damaged or too few."""
+        """Load the task's examples for a network; raise InputError if they are missing, damaged or too few."""
         raise NotImplementedError
 
     def load_or_train_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
-        """Load the weights of a network that `is_trained_externally`, or train it if they are not cached in `work_dir`."""
+        """Set the network's weights, cached in `work_dir` or trained; by default leave them (see `is_trained_externally`)."""
 
     def check_prepared(self, work_dir: Path) -> None:
         """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
@@ -161,7 +161,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Recipe(BaseRecipe, frozen=True, kw_only=True):
-    """Recipe by which a network is built and trained."""
+    """Recipe for building a network and training it on a task."""
 
     task: TaskSpec
 
@@ -172,7 +172,7 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
 
     @property
     def initial_checkpoint(self) -> str:
-        """Name of the checkpoint to initialise from, or an empty string."""
+        """Name of the checkpoint to initialise the network from, or an empty string if there is none."""
         return self.task.initial_checkpoint(self)
 
     def to_provenance(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training tasks (examples, loss and validation) and the networks that they train."""
+"""Define training tasks (examples, loss and validation) and the networks that they train."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -17,34 +17,34 @@ NetworkT = TypeVar("NetworkT", bound=Network)
 
 
 class Task(ABC, Generic[NetworkT]):
-    """Numbered examples with a loss, and separate validation data."""
+    """Training examples, addressed by row number, with their loss, and separate validation data."""
 
     data_description: str  # origin, licence and labelling, for the card
     metrics_description: ClassVar[str]  # definition of the metrics, for the card
     train_size: int  # number of examples per epoch
-    validation_size: int  # number of validation items
+    validation_size: int  # number of validation items, see `LearningCurve.validation_unit`
     training_data: dict[str, Any]  # origin of the examples, for the provenance
     file_hashes: dict[str, str]  # hashes of the files that the run depends on, by name
 
     @abstractmethod
     def loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
-        """Return the contribution of a micro-batch of example rows to the loss of its batch."""
+        """Return the contribution (a scalar) of a micro-batch of example rows (b,) to the loss of its batch (B,)."""
 
     @abstractmethod
     def measure_baselines(self) -> dict[str, dict[str, float]]:
-        """Return the metrics of the baselines by name."""
+        """Return the validation metrics of each baseline, by baseline name."""
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Validate during training; raise TrainingError if the network is dead or has diverged."""
+        """Return metrics for the log; raise TrainingError if validation scores are all equal or one is not finite."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Validate the selected network on all validation data; by default the same as `validate`."""
+        """Return the selected network's metrics on all validation data; by default those of `validate`."""
         return self.validate(network, step)
 
 
 def divergence_error(step: int, cause: str) -> TrainingError:
-    """Return the error for non-finite scores or losses."""
+    """Return the error for a score or loss that is not finite; `cause` says which."""
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 
@@ -57,9 +57,9 @@ def dead_network_error(step: int) -> TrainingError:
 
 
 class LazyAdam(torch.optim.Adam):
-    """Adam that updates only the rows with a gradient if gradients are sparse (`nn.Embedding(sparse=True)`).
+    """Adam that, for sparse gradients (`nn.Embedding(sparse=True)`), updates only the rows that have a gradient.
 
-    Rows with a gradient are updated as by Adam, with the global step count. Other rows and their moments stay unchanged,
+    Rows with a gradient are updated as by Adam, with the parameter's step count. Other rows and their moments stay unchanged,
     whereas Adam would decay the moments and keep updating the rows. Parameters with dense gradients are updated as by torch's
     Adam. torch.optim.SparseAdam adds epsilon before the bias correction, so its effective epsilon at the first step is
     1e-8 / 0.03, too large for a word's gradient.
@@ -94,16 +94,16 @@ class LazyAdam(torch.optim.Adam):
 
 @dataclass(frozen=True)
 class TrainableNetwork:
-    """A network to train, and the tokeniser that converts texts to its input."""
+    """A network to train, its tokeniser, and the checkpoint class and provenance with which it is saved."""
 
     checkpoint_class: type[NetworkCheckpoint[Any, Any]]
     network: Any
     tokeniser: Any
-    pretrained: PretrainedEncoder | None  # BERT networks only
-    provenance: dict[str, Any]  # provenance of the vectors or the encoder
+    pretrained: PretrainedEncoder | None  # None if the network is not a BERT
+    provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
     def has_trainable_parameters(self, epochs: int) -> bool:
-        """Return whether any parameter is trainable; raise UsageError if the number of epochs contradicts it."""
+        """Return whether any parameter is trainable; raise UsageError unless `epochs` is positive exactly in that case."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(
@@ -114,7 +114,7 @@ class TrainableNetwork:
         return is_trainable
 
     def build_optimiser(self, learning_rate: float, encoder_learning_rate: float) -> LazyAdam:
-        """Create the optimiser, with a separate learning rate for the pretrained encoder."""
+        """Build the optimiser of the trainable parameters, with a separate learning rate for the pretrained encoder."""
         trainable_parameters = {
             name: parameter for name, parameter in self.network.named_parameters() if parameter.requires_grad
         }

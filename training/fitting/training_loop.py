@@ -29,24 +29,24 @@ STATE_FILE, LOG_FILE, CURVE_FILE = "state.pt", "log.jsonl", "curve.png"
 
 @dataclass(frozen=True)
 class Schedule:
-    """Schedule of a training run, which depends only on the recipe and the number of examples."""
+    """Batches, learning rates and validation steps of a training run, determined by recipe and number of examples."""
 
     recipe: Recipe
     example_count: int
 
     @property
     def steps_per_epoch(self) -> int:
-        """Number of steps per epoch."""
+        """Number of optimiser steps per epoch; the last batch may be smaller."""
         return -(-self.example_count // self.recipe.training.batch_size)
 
     @property
     def total_steps(self) -> int:
-        """Total number of steps."""
+        """Number of optimiser steps of the run, limited by the recipe's `max_steps`."""
         max_steps = self.steps_per_epoch * self.recipe.training.epochs
         return min(max_steps, self.recipe.training.max_steps or max_steps)
 
     def batch(self, step: int) -> np.ndarray:
-        """Return the example rows (B,) of a step."""
+        """Return the example rows (B,) of a step, counted from 0; each epoch has another random order."""
         epoch, position = divmod(step, self.steps_per_epoch)
         size = self.recipe.training.batch_size
         return _epoch_order(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
@@ -72,11 +72,11 @@ def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
 
 @dataclass
 class TrainingState:
-    """Progress of a training run, saved with weights, optimiser and random states."""
+    """Progress of a training run, saved with the states of network, optimiser and random generators."""
 
     fingerprint: str  # hash of everything the run depends on
     step: int = 0
-    losses: list[float] = field(default_factory=list)  # since the last validation
+    losses: list[float] = field(default_factory=list)  # one per step since the last validation
     log_rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
 
     def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: LearningCurve) -> None:
@@ -95,7 +95,7 @@ class TrainingState:
         write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load the saved state of a training run, or return None if there is none.
+        """Load what `save` wrote, to be passed to `restore`; return None if there is no saved state.
 
         Raises:
             InputError: If the state is damaged.
@@ -115,7 +115,7 @@ class TrainingState:
         return content
 
     def restore(self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
-        """Restore a saved run with its random states; no random number may be drawn before the next step."""
+        """Restore a run from the result of `load`; no random number may be drawn before the next step."""
         network.load_state_dict(content["network"])
         optimiser.load_state_dict(content["optimiser"])
         torch.set_rng_state(content["random"]["cpu"])

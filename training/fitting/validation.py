@@ -32,7 +32,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 
     Args:
         scores: Scores (Q, C) of the candidates, the 5 positives first.
-        tie_order: Ascending sort keys (Q, C) for candidates with equal scores.
+        tie_order: Keys (Q, C) by which candidates with equal scores are sorted, ascending.
     """
     order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
     hits = order < POSITIVES  # (Q, 20)
@@ -50,7 +50,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Return the metrics of the queries, and whether all scores of each query are equal (a dead network)."""
+    """Return metrics, and whether each query's scores are all equal; raise FloatingPointError if a score is not finite."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -69,7 +69,7 @@ def evaluation_mode(network: Network) -> Iterator[None]:
 
 
 def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
-    """Return a scorer that applies a ranker in evaluation mode."""
+    """Return a scorer of validation candidates that applies a ranker in evaluation mode."""
 
     def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
         candidates = queries.candidates[query_rows]
@@ -82,7 +82,7 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
 
 
 def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
-    """Return a scorer that computes the cosine of the mean-pooled vectors of the encoder before fine-tuning."""
+    """Return a scorer by the cosine of query and premise, mean-pooled by the encoder before fine-tuning (baseline)."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))
@@ -91,7 +91,7 @@ def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -
 
 
 def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
-    """Score candidates with BM25 over the premises (baseline)."""
+    """Score candidates by BM25 with statistics of all validation premises (baseline)."""
     bm25 = BM25Okapi(queries.premise_words)
     return np.array([bm25.get_scores(queries.query_words[query])[queries.candidates[query]] for query in query_rows])
 

@@ -32,15 +32,15 @@ log = logging.getLogger(__name__)
 # Candidates used in the fit: a query's positives and the first negative of each positive.
 FIT_CANDIDATES = np.concatenate([np.arange(POSITIVES), POSITIVES + np.arange(POSITIVES) * NEGATIVES_PER_ARGUMENT[VALIDATION]])
 QUERIES_PER_BATCH = 10
-LABELS = np.repeat([1.0, 0.0], POSITIVES)
+LABELS = np.repeat([1.0, 0.0], POSITIVES)  # of FIT_CANDIDATES
 
 
 def fit_ensemble(
     system: System, work_dir: Path, checkpoints: CheckpointStore, output: Path, device: torch.device, non_negative: bool = False
 ) -> RegressionEnsemble:
-    """Fit an ensemble's regression on validation pairs and save its checkpoint.
+    """Fit an ensemble's regression on validation pairs, save it as a checkpoint and return it.
 
-    The metrics, over all candidates, are the regression's cross-validated MRR, MAP and nDCG, and each member's MAP.
+    The stored metrics, over all candidates, are the regression's cross-validated MRR, MAP and nDCG, and each member's MAP.
 
     Args:
         system: Ensemble system whose members are networks.
@@ -115,7 +115,7 @@ def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool)
 def fit_regression(
     scores: Mapping[str, np.ndarray], fingerprints: Mapping[str, dict[str, str]], non_negative: bool = False
 ) -> tuple[RegressionEnsemble, dict[str, Any]]:
-    """Fit the regression to ten candidates per query; return it with its metrics.
+    """Fit the regression to each query's FIT_CANDIDATES; return it with R² and the number of pairs.
 
     Args:
         scores: Scores (queries, candidates) by member, positives first.

@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 
 
 class FusionEvaluation:
-    """Cross-validated evaluation of a learned fusion and its variants on the same cached features."""
+    """Cross-validated evaluation of a learned fusion and its variants on shared features, first loaded or computed."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
@@ -56,17 +56,17 @@ class FusionEvaluation:
 
     @property
     def ridge_learner(self) -> partial[RidgeModel]:
-        """Learner of the checkpoint's model."""
+        """Ridge regression with the recipe's penalty, the learner of the checkpoint's model."""
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
     def label_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
-        """Label the documents pooled by the members of a feature subset."""
+        """Label the documents pooled by the members of a feature subset, by the settings `fit`."""
         pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
     def cross_validated_scores(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
-        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` overrides the recipe's."""
+        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` replaces the recipe's."""
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
@@ -176,14 +176,14 @@ class VariantExperiment(Experiment[Variant, np.ndarray]):
 
     @property
     def name(self) -> str:
-        """Name of the cache directory."""
+        """Name of the fusion's cache directory."""
         return f"fusion-{self.evaluation.name}"
 
     def cache_key(self, variant: Variant) -> object:
-        """Return the cache key of a variant."""
+        """Return the variant and what all results depend on: features, recipe and qrels."""
         return self.evaluation.cache_key, variant
 
     def compute(self, variant: Variant) -> np.ndarray:
-        """Cross-validate and evaluate a variant."""
+        """Evaluate a variant's cross-validated scores."""
         scores = self.evaluation.cross_validated_scores(variant)
         return self.evaluation.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()

@@ -15,7 +15,7 @@ from training.fusion.recipe import FitSettings
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """Labelled query-document pairs, possibly repeated."""
+    """Labelled query-document pairs; a bootstrap sample repeats some."""
 
     feature_names: list[str]
     features: np.ndarray  # (N, F), standardised
@@ -24,7 +24,7 @@ class TrainingSet:
 
 
 class FittedModel(Protocol):
-    """A model fitted by a learner."""
+    """A model that scores documents, fitted by a learner."""
 
     def score(self, features: np.ndarray) -> np.ndarray:
         """Return the scores (N,) of standardised features (N, F)."""
@@ -41,8 +41,8 @@ class LabelledPool:
 
         Args:
             table: All pooled documents, `qid docno` and one column per feature.
-            qrels: Judgments `qid docno rel`; with two, labels are a weighted mean.
-            settings: Settings of the labels.
+            qrels: One or two tables of judgments `qid docno rel`; of two, the weighted mean is the label.
+            settings: Weight of the second qrels, and number and seed of the unjudged documents labelled 0.
 
         Raises:
             TrainingError: If fewer than two topics have a judged document in the pool.
@@ -64,7 +64,7 @@ class LabelledPool:
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
     def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
-        """Yield training sets, each of all topics sampled with replacement."""
+        """Yield `sample_count` training sets, each of all labelled topics, sampled with replacement."""
         labelled = np.flatnonzero(~np.isnan(self.labels))
         rows = [labelled[positions] for positions in self.pairs.iloc[labelled].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)

@@ -52,7 +52,7 @@ def fit_fusion(
         qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are evaluated.
         execution: Execution on the judged input; its working directory caches rankings and features.
         output: Checkpoint directory.
-        tables_dir: Directory of the tables (see `_result_tables`), which are also returned.
+        tables_dir: Directory of the tables (see `_result_tables`), which are also returned, by file name.
 
     Raises:
         UsageError: If there are more than two qrels files, or a baseline or feature has the name of the fusion.
@@ -95,7 +95,7 @@ def _read_qrels(
     if len(files) > 2:
         raise UsageError(f"--qrels {', '.join(labels)}: {len(files)} files; pass at most two")
     if len(set(labels)) < len(files):
-        raise UsageError(f"--qrels {', '.join(labels)}: equal names; pass different files, or rename one")
+        raise UsageError(f"--qrels {', '.join(labels)}: equal names; name each file with NAME=FILE")
     if name in {*recipe.baselines, *recipe.feature_names, *recipe.candidates}:
         raise UsageError(f"'{name}' is also the name of a baseline or feature; rename the fusion")
     documents = execution.documents.read_all_docnos()
@@ -108,7 +108,7 @@ def _read_qrels(
 def _result_tables(
     evaluation: FusionEvaluation, pool: LabelledPool, ridge: RidgeModel, held_out: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
-    """Return the result tables by file name.
+    """Return the result tables by file name, which begins with the name of the fusion.
 
     `_means`: means with intervals. `_significance`: each baseline against the fusion. `_ablation`: the fusion without each
     feature; `_ablation_repeated`: the same with repeated cross-validation. `_candidates`: the fusion with each candidate.
@@ -149,7 +149,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
 def _feature_table(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate, by `column`, the effect of removing or adding features to the fusion `name`, and the mean of each alone."""
+    """Tabulate the effect of each feature (`column`) removed from or added to the fusion `name`, and its mean alone."""
     table = _comparison_table(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)

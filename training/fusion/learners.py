@@ -34,7 +34,7 @@ class RidgeModel:
 
 @dataclass(frozen=True)
 class RankNetModel:
-    """A fitted RankNet."""
+    """A fitted RankNet, whose network maps features (N, F) to scores (N, 1)."""
 
     network: nn.Module
 
@@ -46,7 +46,7 @@ class RankNetModel:
 
 @dataclass(frozen=True)
 class LambdaMARTModel:
-    """A fitted LambdaMART model."""
+    """A fitted LambdaMART model, a LightGBM ensemble of regression trees."""
 
     booster: lightgbm.Booster
 
@@ -56,7 +56,7 @@ class LambdaMARTModel:
 
 
 def fit_ridge(examples: TrainingSet, alpha: float) -> RidgeModel:
-    """Fit ridge regression (Hoerl and Kennard 1970)."""
+    """Fit ridge regression of the labels with the penalty `alpha` (Hoerl and Kennard 1970)."""
     model = Ridge(alpha, solver="cholesky").fit(examples.features, examples.labels)
     return RidgeModel(float(model.intercept_), dict(zip(examples.feature_names, model.coef_.tolist(), strict=True)))
 
@@ -64,8 +64,8 @@ def fit_ridge(examples: TrainingSet, alpha: float) -> RidgeModel:
 def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> RankNetModel:
     """Fit RankNet, a small network trained on pairwise preferences (Burges et al. 2005).
 
-    P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3); the loss is the mean negative log-likelihood over all pairs with
-    label_i > label_j.
+    For scores s, P(i before j) = 1 / (1 + exp(s_j - s_i)) (eq. 3). The loss is the mean negative log-likelihood over all pairs
+    of a topic with label_i > label_j.
 
     Raises:
         TrainingError: If no topic has two documents with different labels.
@@ -90,7 +90,7 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
 
 
 def _build_network(feature_count: int, hidden_units: int) -> nn.Module:
-    """Build RankNet in double precision; without hidden units, a weighted sum."""
+    """Build RankNet's network in double precision; if `hidden_units` is 0, it is a weighted sum of the features."""
     output_layer = nn.Linear(hidden_units or feature_count, 1, bias=False)  # a bias cancels in score differences
     if not hidden_units:
         return output_layer.double()

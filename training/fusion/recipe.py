@@ -23,16 +23,16 @@ RIDGE = "ridge"  # learner of the checkpoint's model
 
 
 class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of the ridge regression and its labels."""
+    """Settings of the ridge regression and of the labels that all learners fit."""
 
     alpha: PositiveFloat = 1.0  # ridge penalty
     unjudged_per_topic: Annotated[int, Meta(ge=0)] = 20  # number of unjudged pool documents sampled per topic and labelled 0
     second_qrels_weight: Annotated[float, Meta(ge=0, le=1)] = 0.5  # weight of the second qrels, if there are two
-    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0  # of the sampled documents, bootstrap samples and compared learners
 
 
 class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
-    """Settings of LambdaMART."""
+    """Settings of LambdaMART, compared with the ridge regression."""
 
     trees: PositiveInt = 100
     leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
@@ -41,7 +41,7 @@ class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_fiel
 
 
 class RankNetSettings(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
-    """Settings of RankNet."""
+    """Settings of RankNet, compared with the ridge regression."""
 
     hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # 0: linear model
     steps: PositiveInt = 300  # full-batch Adam steps
@@ -50,17 +50,17 @@ class RankNetSettings(msgspec.Struct, frozen=True, tag="ranknet", tag_field="mod
 
 
 class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Recipe of a learned fusion."""
+    """Recipe of a learned fusion: its members, the settings of its fit, and what is compared with it."""
 
     members: dict[str, Annotated[int, Meta(ge=0, le=MAX_DEPTH)]]  # pool depth per topic, by member
     baselines: Annotated[tuple[str, ...], Meta(min_length=1)]  # names of the baseline systems
     candidates: tuple[str, ...] = ()  # candidate members, evaluated one at a time; they add no documents to the pool
     max_log_length: PositiveFloat | None = None  # cap of the log-length feature; None: no such feature
     fit: FitSettings = FitSettings()
-    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # other learners, evaluated on the same folds
+    comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # learners compared with ridge, by name
 
     def build_model(self, fingerprints: MemberCheckpoints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
-        """Build the model of the weighted features, sorted by name; raise ValueError if no member adds documents."""
+        """Build the model of the features in `weights`, members sorted; raise ValueError if no member adds documents."""
         rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
             LinearMember(name, dict(fingerprints[name]), pool_depth, rounded[name])
@@ -73,7 +73,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def feature_names(self) -> list[str]:
-        """Sorted feature names."""
+        """Names of the features: the members, sorted, then the length feature if `max_log_length` is set."""
         return sorted(self.members) + [LENGTH_FEATURE] * (self.max_log_length is not None)
 
 

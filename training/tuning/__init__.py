@@ -1,1 +1,1 @@
-"""Tune parameters on judged topics."""
+"""Tune the parameters of lexical systems and of quality re-ranking on judged topics."""

@@ -34,7 +34,7 @@ from training.paths import GRIDS
 
 log = logging.getLogger(__name__)
 
-SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # one of them selects the grid point
+SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # the user chooses the one that selects the grid point
 STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # cached per grid point and topic
 TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 
@@ -43,7 +43,7 @@ TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 class Grid:
     """A parameter grid, whose points are ordered with the last axis varying fastest."""
 
-    axes: dict[str, list[Any]]  # by name, e.g. model.mu
+    axes: dict[str, list[Any]]  # values by name, e.g. model.mu
     points: list[LexicalParameters]
 
 
@@ -154,7 +154,7 @@ class JudgedTopics:
 
 
 def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
-    """Load the judgments of an execution's documents and assign topics to folds: five for one file, else one per file.
+    """Load the judgments of an execution's documents and assign topics to folds: five if there is one file, else one per file.
 
     Raises:
         InputError: If two files judge the same document for a topic, or the input has no topic with a relevant document.
@@ -163,8 +163,8 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     frames = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(frames.values(), ignore_index=True)
     if qrels.duplicated(["qid", "docno"]).any():
-        cause = "judges documents that another qrels file also judges"
-        raise InputError(f"{[*files.values()][-1]} {cause}; remove the duplicates")
+        names = ", ".join(map(str, files.values()))
+        raise InputError(f"{names}: two qrels files judge the same document for a topic; remove the duplicates from one")
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():
         check_overlap(execution.input, frame, name)
@@ -183,11 +183,11 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
     @property
     def name(self) -> str:
-        """Name of the cache directory."""
+        """Name of the grid's cache directory."""
         return f"tune-{self.grid}"
 
     def cache_key(self, point: LexicalParameters) -> object:
-        """Return the cache key of a grid point."""
+        """Return what determines the result of a grid point: data, code, enrichment and parameters."""
         enrichment = _enrichment_at(point)
         data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
         enrichment_key = enrichment.get_key_parts(self.execution) if enrichment else []
@@ -205,7 +205,7 @@ def evaluate_grid(name: str, grid: Grid, judged: JudgedTopics, execution: Execut
 
 
 def get_selection_columns(selection_measure: str) -> list[int]:
-    """Return the column indices of the selection measure and of the tie breaker."""
+    """Return the indices in STORED_MEASURES of the selection measure and of the tie breaker."""
     return [STORED_MEASURES.index(selection_measure), STORED_MEASURES.index(TIE_BREAKER)]
 
 
@@ -215,7 +215,7 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
     Args:
         values: Array of shape (points, topics, columns).
         fold_of: Fold index per topic.
-        selection_columns: Indices of the selection columns.
+        selection_columns: Columns of the selection measure and of the tie breaker.
 
     Returns:
         The selected point per fold, and each topic's values (topics, columns) at the point of its fold; an empty list and NaN
@@ -228,7 +228,7 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
 
 
 def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
-    """Rank all topics with a point's parameters."""
+    """Rank at most DEFAULT_DEPTH documents for each topic of the input with a point's parameters."""
     index = load_or_build_index(execution, point.index, _enrichment_at(point))
     docnos = execution.documents.searchable_docnos
     rows: list[RankingRow] = []
@@ -251,7 +251,7 @@ def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> 
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the index of the point with the highest mean over topics.
+    """Return the index of the point with the highest mean over topics, of equal points that with the better tie breaker.
 
     Args:
         values: Array (points, topics, 2) of the selection measure and of the tie breaker.

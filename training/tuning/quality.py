@@ -1,6 +1,6 @@
 """Tune the depth and the weight of a system's quality re-ranking.
 
-The loss in relevance is measured on the relevance judgments and on Webis-ArgQuality-20, the gain in quality on the latter only.
+The loss in relevance is measured on the qrels and on Webis-ArgQuality-20, the gain in quality on Webis-ArgQuality-20 only.
 Topics that ask the same question are in the same fold.
 """
 
@@ -138,7 +138,7 @@ def _evaluate_touche_topics(
 
 
 def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
-    """Select the point with the best quality among those that lose little relevance on both collections."""
+    """Select the point with the best quality among those that lose at most MAX_RELEVANCE_LOSS on either collection."""
     touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
     relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]
     return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
@@ -155,7 +155,7 @@ def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[st
 
 
 def _compute_gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -> dict[str, Any]:
-    """Compute the mean gains and their confidence intervals."""
+    """Compute the mean gain by measure, with its confidence interval, from gains (topics, measures)."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
         bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)

@@ -35,7 +35,7 @@ def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
 
     Args:
         judged: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
-        quality: Quality scores (texts,), larger is better.
+        quality: Quality scores (texts,) of the rows of `judged`; higher is better.
     """
     texts = judged.assign(quality=quality)
     for name in GAIN_COLUMNS:
@@ -61,18 +61,18 @@ def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
 
 
 def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
-    """Return the index of the point with the highest quality among those that lose at most MAX_RELEVANCE_LOSS.
+    """Return the index of the point with the highest quality whose losses in relevance are at most MAX_RELEVANCE_LOSS.
 
     Args:
         quality: Mean quality (points,).
-        relevance: Mean relevances (points,), each compared with its value at RELEVANCE_ONLY.
+        relevance: Mean relevance (points,) per collection; losses are relative to the point RELEVANCE_ONLY.
     """
     is_feasible = np.all([means >= means[RELEVANCE_ONLY] - MAX_RELEVANCE_LOSS for means in relevance], axis=0)
     return int(np.argmax(np.where(is_feasible, quality, -np.inf)))
 
 
 def cross_validate(grid_values: np.ndarray) -> np.ndarray:
-    """Evaluate each topic at the point selected on the other folds; return values (topics, MEASURES)."""
+    """Evaluate each topic at the point selected on the other folds; `evaluate_grid` values to (topics, MEASURES)."""
     held_out = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
     for fold in split_folds(topic_names, N_FOLDS, 0, 0):

@@ -44,7 +44,7 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: pytest.CaptureFi
         (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
         (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),
         (["tune", "tfr_bert", *QRELS], "no --work-dir; add the directory prepared by `prepare quality`"),
-        (["tune", "tfr_bert", *QRELS, "--qrels", "b=b"], "expected exactly one --qrels; remove the others"),
+        (["tune", "tfr_bert", *QRELS, "--qrels", "b=b"], "2 qrels files; pass exactly one --qrels"),
         (["tune", "dirichlet", *QRELS], "no output directory; add -o DIR or --work-dir WORK_DIR"),
     ],
 )
