@@ -158,7 +158,7 @@ def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("best", "means", "message"), [("no marks\n", SYSTEM_MEANS, "expected each of the markers"),
+@pytest.mark.parametrize(("best", "means", "message"), [("no marks\n", SYSTEM_MEANS, "a marker is missing or duplicate"),
                                                         ("", Path("absent.csv"), "cannot read means")])  # fmt: skip
 def test_readmes_without_marks_or_means_are_refused(best: str, means: Path, message: str, tmp_path: Path) -> None:
     (tmp_path / SECTION_FILES["best"]).write_text(best)

@@ -125,7 +125,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     from submission.inference.pretrained import PretrainedEncoder
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
-    from training.evaluation.tables import merge_rows, rows_to_keep
+    from training.evaluation.tables import merge_rows, read_rows_to_keep
     from training.parallel import default_process_count
     from training.studies.augmented_sbert.study import run_study
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
@@ -133,7 +133,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
     output = options.result_file(args, f"augmented_sbert_{teacher.folder.name}.csv" if args.teacher else "augmented_sbert.csv")
     device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
-    previous_rows = rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
+    previous_rows = read_rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
         settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
         processes = args.processes or default_process_count(device)
@@ -164,15 +164,15 @@ def _argument_quality(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
-    from training.evaluation.tables import merge_rows, rows_to_keep
+    from training.evaluation.tables import merge_rows, read_rows_to_keep
     from training.parallel import default_process_count
-    from training.studies.argument_quality.study import ROW_SETTINGS, list_replaced_rows, run_study
+    from training.studies.argument_quality.study import ROW_SETTINGS, list_replaced_settings, run_study
     from training.studies.argument_quality.table import format_means
     from training.tasks import load_recipe
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
     output = options.result_file(args, "argument_quality.csv")
-    previous_rows = rows_to_keep(output, "setting", list_replaced_rows(parts))  # read first, to fail before hours of training
+    previous_rows = read_rows_to_keep(output, "setting", list_replaced_settings(parts))  # before hours of training
     device = choose_device(args.device)
     processes = args.processes or default_process_count(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:

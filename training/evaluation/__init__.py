@@ -1,1 +1,1 @@
-"""Read qrels and evaluate runs and predictions: measures, significance tests, overlaps, tables and plots."""
+"""Read qrels, evaluate runs, predicted term weights and tags, and test, tabulate and plot the results."""

@@ -1,4 +1,4 @@
-"""Evaluate runs per topic: Touché's nDCG@5, and trectools' measures on condensed lists and on all documents."""
+"""Evaluate runs per topic: Touché's nDCG@5, bpref, and trectools' measures on condensed lists and on all documents."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pandas as pd
 from submission.errors import InputError, abbreviate
 from training.evaluation.measures import MEASURES, TOUCHE_NDCG, bpref, compute_measures, touche_ndcg
 
-ALL, CONDENSED = "all", "condensed"  # unjudged documents: counted as non-relevant, or removed before the cut-off
+ALL, CONDENSED = "all", "condensed"  # unjudged documents count as non-relevant; are removed before the cut-off
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
 BPREF = "Bpref"  # uses judged documents only
 JUDGED_DEPTHS = (5, 10)
@@ -20,12 +20,12 @@ DOCNO_PATTERNS = {  # docno formats of known corpora
 
 
 def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Evaluate a run `qid docno rank score` per topic of qrels `qid docno rel`.
+    """Evaluate a run `qid docno rank score`, in rank order, per topic of qrels `qid docno rel`.
 
     Returns:
-        One row per qrels topic with a relevant document (0 if the run lacks the topic). Columns: `nDCG@5 (Touché)` (NaN if none
-        of the top five is judged), `<measure> condensed` (unjudged documents removed), `<measure> all` (unjudged documents
-        non-relevant), `Bpref`, and `judged@5`, `judged@10` (fraction of judged documents).
+        One row per qrels topic with a relevant document, by qid. Columns: `nDCG@5 (Touché)` (NaN if none of the top five is
+        judged or the run lacks the topic); 0 if it lacks the topic: `<measure> condensed` (unjudged documents removed),
+        `<measure> all` (unjudged documents non-relevant), `Bpref`, and `judged@5`, `judged@10` (fractions of judged documents).
     """
     topics = get_evaluated_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
@@ -43,13 +43,13 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
 
 
 def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
-    """Return the topics that have a relevant document, sorted."""
+    """Return the qids of the qrels topics that have a relevant document, sorted."""
     topics: pd.Index = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
     return topics
 
 
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Evaluate each run against the qrels; raise InputError if none of a run's documents is judged."""
+    """Return the table of `evaluate_run` by run name; raise InputError if no document of a run is judged for any topic."""
     judged = set(qrels["docno"])
     for name, run in runs.items():
         if not run["docno"].isin(judged).any():

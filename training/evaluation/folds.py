@@ -1,4 +1,4 @@
-"""Assign topics to cross-validation folds, and split names into train, dev and test sets."""
+"""Assign topics to cross-validation folds, and split debates or topics into train, dev and test sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ N_FOLDS = 5
 
 
 def few_topics_warning(n_topics: int) -> str:
-    """Return a warning if there are fewer topics than folds, else an empty string."""
+    """Return a warning if there are fewer topics than N_FOLDS, else an empty string."""
     if n_topics >= N_FOLDS:
         return ""
     return "1 topic: no cross-validation" if n_topics < 2 else f"{n_topics} topics: leave-one-out cross-validation"
 
 
 def assign_folds(n_topics: int, seed: int = 0) -> np.ndarray:
-    """Return the fold (n_topics,) of each topic; with the default seed, all experiments use the same folds."""
+    """Return the fold number (n_topics,) of each topic, below N_FOLDS; experiments with the default seed share their folds."""
     return np.random.default_rng(seed).permutation(np.arange(n_topics) % N_FOLDS)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Division of debates or topics into train, dev and test sets, by name."""
+    """Names of the debates or topics in the train, dev and test sets of one fold."""
 
     train: frozenset[str]
     dev: frozenset[str]  # for early stopping
@@ -30,7 +30,7 @@ class Fold:
 
 
 def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> list[Fold]:
-    """Split names into folds whose test sets partition them; a single fold has an empty test set.
+    """Split names into folds whose test sets partition the names; if `n_folds` is 1, the test set is empty.
 
     Args:
         names: Names of debates or topics.

@@ -1,4 +1,4 @@
-"""Compute measures per topic: Touché's nDCG@5, and those of trectools, with workarounds for its defects."""
+"""Compute Touché's nDCG@5 and trectools' measures per topic, with workarounds for defects of trectools."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from trectools import TrecEval, TrecQrel, TrecRun
 
-Measure = Callable[[TrecEval], pd.DataFrame]
+Measure = Callable[[TrecEval], pd.DataFrame]  # returns one column, indexed by topic
 
 TOUCHE_NDCG = "nDCG@5 (Touché)"
 TOUCHE_DEPTH = 5
 
-# trec_eval=True selects linear gains in nDCG, but in other measures it sorts by score. Runs are in rank order (as in Touché's
-# script), so it is False for the latter.
+# trec_eval=True selects linear gains in nDCG; in all other measures it sorts by score. These use False because runs are in rank
+# order already (as in Touché's script).
 MEASURES: dict[str, Measure] = {
     "nDCG@5": lambda evaluation: evaluation.get_ndcg(depth=5, per_query=True, trec_eval=True),
     "nDCG@10": lambda evaluation: evaluation.get_ndcg(depth=10, per_query=True, trec_eval=True),
@@ -30,8 +30,8 @@ def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.
     """Compute Touché's nDCG@5 per topic, as the organisers' script does.
 
     The ranking is cut at 5; unjudged documents are then removed and the others move up. Gains are linear grades, discounted by
-    log2(rank + 1). The ideal ranking is over all judged documents. NaN if no document in the top five is judged. The run is in
-    rank order; grades are at least 0; the topics have a relevant document.
+    log2(rank + 1). The ideal ranking is over all judged documents. NaN if no document in the top five is judged.
+    The run must be in rank order, grades must be at least 0, and each topic must have a relevant document.
     """
     top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
     judged = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
@@ -40,7 +40,7 @@ def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.
 
 
 def _dcg(ordered: pd.DataFrame) -> pd.Series:
-    """Compute DCG per topic of the ranked documents `qid rel`."""
+    """Compute DCG with linear gains per topic of documents `qid rel`, which must be in rank order."""
     ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
     return (ordered["rel"] / np.log2(ranks + 1)).groupby(ordered["qid"]).sum()
 
@@ -48,7 +48,7 @@ def _dcg(ordered: pd.DataFrame) -> pd.Series:
 def compute_measures(
     measures: Mapping[str, Measure], run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
 ) -> dict[str, pd.Series]:
-    """Compute measures per topic; run and qrels must contain only `topics`. Topics without documents get 0."""
+    """Compute each measure per topic, 0 if the run lacks the topic; `run` and `qrels` must contain only `topics`."""
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
     trec_eval = _trec_eval(run, qrels, topics)
@@ -63,7 +63,7 @@ def compute_measures(
 def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
     """Compute bpref per topic from a run's judged documents `qid docno rank score`.
 
-    Without a document judged non-relevant, trectools divides by zero; bpref is then the recall of relevant documents.
+    If a topic has no document judged non-relevant, trectools divides by zero; bpref is then the recall of relevant documents.
     """
     trectools_bpref = compute_measures(BPREF, judged, qrels, topics)["bpref"]
     relevant = qrels[qrels["rel"] > 0]
@@ -74,7 +74,7 @@ def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Ser
 
 
 def _trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
-    # Built in memory: trectools' qrels reader drops negative grades; its MRR ignores removeUnjudged. Integer ids join faster.
+    # Built in memory because trectools' qrels reader drops negative grades. Integer ids join faster.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]
     run_ids, qrels_ids = np.split(ids, [len(run)])

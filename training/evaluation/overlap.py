@@ -19,24 +19,24 @@ MAX_LISTED = 3  # maximum number of topics listed in a message
 
 @dataclass(frozen=True)
 class Overlap:
-    """Overlap of a run and qrels in topics, and in documents among the top five of the run."""
+    """Topics common to a run and qrels, and numbers of documents and judged documents in the run's top five."""
 
     run: str  # name
     qrels: str  # name
     common_topics: list[str]  # run topics with a relevant document
     n_evaluated: int  # number of topics with a relevant document; means are over these
     unjudged_topics: list[str]  # run topics without judgments
-    topics_without_relevant: list[str]  # judged topics without a relevant document, which are excluded
+    topics_without_relevant: list[str]  # judged topics without a relevant document; excluded from all means
     n_top: int  # number of documents in the top five of the common topics
     n_judged: int  # number of judged documents among these
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run covers all evaluated topics."""
+        """Whether the run contains all topics that have a relevant document."""
         return len(self.common_topics) == self.n_evaluated
 
     def summary(self) -> str:
-        """Describe the overlap in one line."""
+        """Format in one line the numbers of topics, the judged share of the top five, and the unjudged and excluded topics."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
         coverage = f"{len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
         parts = [f"{self.run} × {self.qrels}: {coverage}"]
@@ -49,10 +49,10 @@ class Overlap:
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels, and warn if topics are missing from the run.
+    """Compute the overlap of a run and qrels, and log a warning if the run lacks topics that have a relevant document.
 
     Args:
-        run: Run `qid docno`.
+        run: Run `qid docno`, in rank order.
         qrels: Judgments `qid docno rel`.
         names: Names of run and qrels.
         files: Files of run and qrels, for the error message.
@@ -68,24 +68,24 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
     overlap = Overlap(*names, common, len(evaluated), unjudged, sorted(judged - evaluated), len(top), len(judged_top))
     if not overlap.is_complete:
         log.warning(
-            "%s covers %d of the %d judged topics of %s; in the means, missing topics count as 0",
+            "%s covers %d of the %d judged topics of %s; missing topics count as 0 in the means, but not in nDCG@5 (Touché)",
             names[0], len(common), len(evaluated), names[1],
         )  # fmt: skip
     return overlap
 
 
-def check_overlap(source: Dataset, qrels: pd.DataFrame, name: str) -> None:
-    """Log the number of judged topics in the input; raise InputError if there are none."""
+def check_overlap(source: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
+    """Log how many topics with a relevant document the input contains; raise InputError if there are none."""
     evaluated = get_evaluated_topics(qrels)
-    common = find_common_topics(source.topics["qid"].tolist(), qrels, source.directory, name)
+    common = find_common_topics(source.topics["qid"].tolist(), qrels, source.directory, qrels_name)
     absent = [qid for qid in evaluated if qid not in common]
     missing = f"; missing from the input: {_abbreviate(absent)}" if absent else ""
     level = logging.WARNING if missing else logging.INFO
-    log.log(level, "%s × %s: %d of %d judged topics%s", source.directory, name, len(common), len(evaluated), missing)
+    log.log(level, "%s × %s: %d of %d judged topics%s", source.directory, qrels_name, len(common), len(evaluated), missing)
 
 
 def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:
-    """Return the topics that have a relevant document; raise InputError if there are none."""
+    """Return the topics in `topics` that have a relevant document in the qrels; raise InputError if there are none."""
     evaluated, judged = set(get_evaluated_topics(qrels)), set(qrels["qid"])
     if not judged & set(topics):
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)

@@ -24,7 +24,7 @@ def _panels(count: int, column_count: int, width: float, height: float, sharey: 
 
 
 def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
-    """Plot the sorted per-topic differences of each system from the baseline."""
+    """Plot each system's differences from the baseline per topic (by qid), sorted, in one panel per system."""
     fig, axes = _panels(len(differences), 2, 5, 2.1, sharey=True)
     for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
         ordered = by_topic.sort_values(ascending=False)
@@ -38,7 +38,7 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
-    """Plot a measure over a grid: a curve for one parameter, heat maps for several."""
+    """Plot a measure of grid points: a curve over one axis, or heat maps over two axes, one per value of the remaining axes."""
     if len(axes) == 1:
         fig = new_figure(8, 3.5)
         ax = fig.subplots()
@@ -65,7 +65,7 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
 
 
 def plot_ablation(table: pd.DataFrame) -> bytes:
-    """Plot, per measure, the effect of removing each feature, with intervals, largest loss first."""
+    """Plot, per measure, the difference (with interval) from removing each feature, the largest loss at the top."""
     measures = table["measure"].unique()
     fig = new_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
@@ -96,12 +96,12 @@ def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
 
 
 class LengthPanel(NamedTuple):
-    """Panel of the plot of scores by length: the arguments of a data set."""
+    """Arguments of a data set as a panel of `plot_scores_by_length`."""
 
     title: str
     words: np.ndarray  # (arguments,) word counts
     scores: np.ndarray  # (arguments,)
-    quality: np.ndarray  # (arguments,) percentiles
+    quality: np.ndarray  # (arguments,) percentile rank of the quality, from 0 to 1
 
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:

@@ -20,8 +20,8 @@ UNJUDGED = -1  # grade of documents that were pooled but not judged
 def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
     """Read qrels, plain or gzipped, as `qid docno rel` in file order, restricted to `docnos` unless it is None.
 
-    Grades are integers (4 or 4.0) or decimals. Judgments with grade -1 (unjudged) are dropped; other negative grades (-2: spam
-    in Touché) become 0.
+    Grades are numbers. Judgments with grade -1 (unjudged) are dropped; other negative grades (-2: spam in Touché) become 0.
+    InputError is raised for a malformed line, a duplicate judgment, or if no relevant document of `docnos` is left.
     """
     rows, first_lines = [], dict[tuple[str, str], int]()
     for line in read_trec_lines(file):
@@ -46,9 +46,9 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     unjudged, total = qrels["rel"] == UNJUDGED, pluralise(len(qrels), "line")
     negative = (qrels["rel"] < 0) & ~unjudged
     if unjudged.any():
-        log.info("%s: dropped %d of %s with grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
+        log.info("%s: dropped %d of %s: grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
     if negative.any():
-        log.info("%s: set %d of %s with another negative grade to 0", file.name, negative.sum(), total)
+        log.info("%s: set a negative grade to 0 in %d of %s", file.name, negative.sum(), total)
     qrels = qrels[~unjudged].reset_index(drop=True)
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():

@@ -33,7 +33,7 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     """Test each run's values of a measure per topic (NaN if undefined) against those of a baseline.
 
     Returns:
-        One row per other run, over the topics with values of both: `n_topics`, `difference` of means, two-sided p values of
+        One row per run but the baseline, over topics with values of both: `n_topics`, `difference` of means, two-sided p of
         the paired t-test (`p_t`) and the paired randomisation test (`p_randomisation`; Smucker, Allan, Carterette 2007), and
         both after Holm's correction for the number of runs (`p_t_holm`, `p_randomisation_holm`). p is NaN for fewer than two
         topics or constant differences.
@@ -69,7 +69,7 @@ def sample_size_warning(n_topics: int) -> str:
 
 
 def holm_correction(p: np.ndarray) -> np.ndarray:
-    """Correct p values by Holm's step-down procedure (Holm 1979), ignoring NaN."""
+    """Return p values (tests,) corrected by Holm's step-down procedure (Holm 1979); NaN is kept and not counted as a test."""
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]

@@ -31,14 +31,14 @@ def group_rows_by_topic(table: pd.DataFrame) -> list[np.ndarray]:
 
 
 def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
-    """Return Pearson's r, Spearman's rho and Kendall's tau-b; 0 if all scores are equal."""
+    """Return Pearson's r, Spearman's rho and Kendall's tau-b of labels and scores, by name; all 0 if the scores are equal."""
     if (scores == scores[0]).all():
         return dict.fromkeys(CORRELATIONS, 0.0)
     return {name: float(measure(labels, scores).statistic) for name, measure in CORRELATIONS.items()}
 
 
 def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
-    """Return the correlations of scores (rows,) with a table's labels in percent, averaged over topics.
+    """Return, in percent, the correlations of scores (rows,) with a table's labels (`score`), averaged over topics, by name.
 
     Raises:
         InputError: If all arguments of a topic have the same quality.
@@ -60,7 +60,7 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
         directory: Directory with `<team>-<system>.txt` runs, as written by `rank`.
         output: Directory of `jaccard.csv`, `spearman.csv`, `spearman-topics.csv` (number of topics with a correlation),
             `jaccard.png` and `spearman.png`.
-        order: Order of a topic's documents.
+        order: Fields that order a topic's documents, see `sort_ranking`.
 
     Returns:
         Tables (systems × systems) by name.
@@ -127,7 +127,7 @@ def jaccard(first: list[str], second: list[str]) -> float:
 
 
 def spearman(first: list[str], second: list[str]) -> float | None:
-    """Compute Spearman's correlation over the common documents; None for fewer than three (Entezari 2020, eq. 4.2)."""
+    """Compute Spearman's correlation of two rankings' common documents; None for fewer than three (Entezari 2020, eq. 4.2)."""
     ranks = {docno: rank for rank, docno in enumerate(second)}
     common = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
     if len(common) < MIN_COMMON:
@@ -136,14 +136,14 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Plot the tables of `similarity_tables` as PNG images."""
+    """Plot the tables `jaccard` and `spearman` of `similarity_tables` as PNG images, by name."""
     jaccard_map = _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
     title = "Spearman correlation of the documents in both top 100"
     return {"jaccard": jaccard_map, "spearman": _heat_map(tables["spearman"], title, -1.0)}
 
 
 def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
-    """Plot a table as an annotated heat map with values up to 1; NaN cells are grey."""
+    """Plot a table as an annotated heat map with colours from `vmin` to 1; NaN cells are grey."""
     names = list(table.index)
     side = 3.2 + 0.72 * len(names)
     fig = new_figure(side, side * 0.86)
@@ -162,10 +162,10 @@ def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 
 def system_name(stem: str) -> str:
-    """Return the system in the name of a run, e.g. `knrm` in `aragorn-knrm`; only team names may contain hyphens."""
+    """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's name has no hyphen."""
     return stem.rpartition("-")[2]
 
 
 def top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:
-    """Return a run's top 100 docnos by qid."""
+    """Return a run's top DEPTH docnos, in the order of the run, by qid."""
     return {str(qid): group["docno"].tolist()[:DEPTH] for qid, group in run.groupby("qid", sort=False)}

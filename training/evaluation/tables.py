@@ -20,7 +20,7 @@ JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
 def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
-    """Tabulate means with intervals; for runs that lack topics, also over the common topics.
+    """Tabulate means with intervals; if a run lacks topics according to `overlaps`, also its means over the common topics.
 
     Returns:
         Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics` counts topics with a value.
@@ -67,7 +67,7 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
 
 
 def write_tables(output: Path, values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None) -> None:
-    """Write means.csv, per_topic.csv and, if there are tests, significance.csv to a directory."""
+    """Write means.csv, per_topic.csv and, unless `significance` is None, significance.csv to a directory."""
     create_directory(output)
     tables = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
     for name, table in (tables | ({} if significance is None else {"significance": significance})).items():
@@ -77,7 +77,7 @@ def write_tables(output: Path, values: TopicValues, overlaps: Sequence[Overlap],
 def format_evaluation(
     values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None, baseline: str | None
 ) -> str:
-    """Format overlaps, means and the tests against the baseline, if any, as text."""
+    """Format overlaps, means and, unless `significance` is None, the tests against the baseline as text."""
     sections = ["\n".join(overlap.summary() for overlap in overlaps)]
     for qrels in values:
         by_run = {
@@ -86,7 +86,7 @@ def format_evaluation(
             if label == qrels
         }
         warning = sample_size_warning(len(next(iter(by_run.values()))))
-        sections += [f"{qrels}\n{_headline_table(by_run)}", _other_measures_table(by_run), warning]
+        sections += [f"{qrels}\n{_headline_table(by_run)}", _trectools_table(by_run), warning]
     if significance is not None and len(next(iter(values.values()))) < 2:
         sections.append(f"{baseline} is the only run; no significance tests")
     elif significance is not None:
@@ -109,8 +109,8 @@ def _format_mean(mean: float, low: float, high: float) -> str:
     return format_value(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
 
 
-def _other_measures_table(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Tabulate the other measures, one row per run and treatment of unjudged documents."""
+def _trectools_table(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Tabulate the means of trectools' measures and bpref, one row per run and treatment of unjudged documents."""
     rows = {}
     for run, table in tables.items():
         means = table.mean()
@@ -121,7 +121,7 @@ def _other_measures_table(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
-    """Format the tests of the headline measures."""
+    """Format the tests of the headline measures, one text per qrels and measure."""
     sections = []
     for (qrels, measure), table in significance.groupby(level=["qrels", "measure"], sort=False):
         if measure in HEADLINE_MEASURES:
@@ -137,12 +137,12 @@ def _to_text(table: pd.DataFrame, digits: int = 3) -> str:
 
 
 def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
-    """Write a table with a fixed number of decimal digits."""
+    """Write a table as CSV with `digits` decimal digits, and its index if `index`."""
     write_atomic(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
 
 
-def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
-    """Read the rows of a CSV file whose `column` is not in `names`, as strings; empty if the file does not exist."""
+def read_rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFrame:
+    """Read a CSV file's rows whose `column` is not in `names`, as strings; return an empty frame if the file does not exist."""
     if not file.exists():
         return pd.DataFrame()
     try:
@@ -153,7 +153,7 @@ def rows_to_keep(file: Path, column: str, names: Collection[str]) -> pd.DataFram
 
 
 def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, order: Sequence[str], digits: int) -> str:
-    """Merge new rows, rounded to `digits`, with previous rows; return them as CSV, with `column` in the order of `order`."""
+    """Merge new rows, rounded to `digits` decimals, with previous rows; return CSV text sorted by `column` as in `order`."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
     merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])

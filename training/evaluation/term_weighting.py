@@ -11,11 +11,11 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
 from submission.errors import InputError
 from submission.text.surface_tokens import normalise_token
 
-TagSequences = Sequence[Sequence[str]]  # one tag sequence per text
+TokenSequences = Sequence[Sequence[str]]  # one sequence of words or tags per text
 
 
-def component_metrics(gold: TagSequences, predicted: TagSequences) -> dict[str, float]:
-    """Return precision, recall and F1 of exact components and token accuracy, in percent."""
+def component_metrics(gold: TokenSequences, predicted: TokenSequences) -> dict[str, float]:
+    """Return precision, recall and F1 of components (same type and span), and token accuracy, in percent, by name."""
     gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in predicted]
     precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
     values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold, predicted)}
@@ -23,10 +23,10 @@ def component_metrics(gold: TagSequences, predicted: TagSequences) -> dict[str, 
 
 
 class MajorityTagger:
-    """Baseline that predicts the most frequent tag of each word, or of all words if a word is unseen."""
+    """Baseline that predicts a word's most frequent tag or, for an unseen word, the most frequent tag of all words."""
 
-    def __init__(self, words: TagSequences, tags: TagSequences) -> None:
-        """Count tags per word; the first tag wins a tie."""
+    def __init__(self, words: TokenSequences, tags: TokenSequences) -> None:
+        """Count the tags of each normalised word; the first tag wins a tie."""
         counts: dict[str, Counter[str]] = {}
         for sequence, sequence_tags in zip(words, tags, strict=True):
             for word, tag in zip(sequence, sequence_tags, strict=True):
@@ -34,14 +34,14 @@ class MajorityTagger:
         self._tags = {word: count.most_common(1)[0][0] for word, count in counts.items()}
         self.most_frequent = sum(counts.values(), Counter[str]()).most_common(1)[0][0]
 
-    def predict(self, words: TagSequences) -> list[list[str]]:
+    def predict(self, words: TokenSequences) -> list[list[str]]:
         """Predict the tags of word sequences."""
         return [[self._tags.get(normalise_token(word), self.most_frequent) for word in sequence] for sequence in words]
 
 
 @dataclass(frozen=True)
 class LabelledWords:
-    """The words of a passage in order, with labels (W,): 1 if relevant, else 0."""
+    """Words of a passage in order of occurrence, with labels (W,): 1 if relevant, else 0."""
 
     words: list[str]
     labels: np.ndarray
@@ -67,7 +67,7 @@ def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[
 
 
 def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[float, float]:
-    """Return average precision and R-precision of a passage."""
+    """Return average precision and R-precision of a passage's words, ranked by weight."""
     max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
         max_weights[word] = max(weight, max_weights.get(word, -np.inf))
@@ -79,7 +79,7 @@ def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[flo
 
 
 class IdfBaseline:
-    """Baselines that predict term weights from the word statistics of training passages: a constant, or IDF."""
+    """Baselines fitted to the words of training passages: a constant term weight, and a regression on IDF."""
 
     def __init__(self) -> None:
         self._passages = 0
@@ -88,19 +88,19 @@ class IdfBaseline:
         self._relevant: Counter[str] = Counter()  # occurrences labelled relevant
 
     def add(self, passage: LabelledWords) -> None:
-        """Count the words of a passage."""
+        """Count a training passage's words, in how many passages they occur, and how often they are relevant."""
         self._passages += 1
         self._document_frequencies.update({*passage.words})
         self._occurrences.update(passage.words)
         self._relevant.update(word for word, label in zip(passage.words, passage.labels, strict=True) if label)
 
     def predict_constant(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict the mean label, the constant with the least squared error."""
+        """Predict the mean label of the training words for every word: the constant with the least squared error."""
         relevant_fraction = self._relevant.total() / max(1, self._occurrences.total())
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 
     def predict_from_idf(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict by least-squares regression on the IDF, ln((N + 1) / (df + 1))."""
+        """Predict by least-squares regression on IDF: ln((N + 1) / (df + 1)) for a word in df of N training passages."""
         vocabulary = list(self._occurrences)
         occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
         labels = np.array([self._relevant[word] for word in vocabulary]) / occurrences

@@ -1,4 +1,4 @@
-"""Highlight the terms of a document by frequency, or its claims and premises."""
+"""Highlight a document's terms by frequency, or its claims and premises."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ SHADE_LEVELS = 9
 
 @dataclass(frozen=True)
 class MarkedDocument:
-    """A document's text, segmented into claims, premises and other text."""
+    """Text of a document, segmented into claims, premises and other text by the enrichment of `system`."""
 
     system: str
     docno: str
@@ -26,7 +26,7 @@ class MarkedDocument:
 
 
 class Span(NamedTuple):
-    """A text span with its term frequency and shade level (0: none)."""
+    """Text span with its term frequency and shade level, from 0 (no shade) to SHADE_LEVELS."""
 
     text: str
     frequency: int
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class ShadedDocument:
-    """A document's text, shaded by term frequency without and with enrichment."""
+    """Text of a document, shaded by term frequency without and with the enrichment of `system`."""
 
     system: str
     docno: str

@@ -44,16 +44,16 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
 
 
 def replace_section(readme: Path, name: str, content: str) -> None:
-    """Replace the text between a section's markers."""
+    """Replace the text between a section's markers; raise InputError unless each marker occurs once."""
     text, begin, end = readme.read_text(encoding="utf-8"), f"<!-- {name}: generated -->", f"<!-- end of {name} -->"
     if text.count(begin) != 1 or text.count(end) != 1:
-        raise InputError(f"{readme}: expected each of the markers {begin} and {end} exactly once")
+        raise InputError(f"{readme}: a marker is missing or duplicate; restore {begin} and {end}, once each")
     before, after = text.split(begin)[0], text.split(end)[1]
     write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
 
 
 def tira_commands(checkpoints: Path) -> str:
-    """List the TIRA commands of all systems whose checkpoints are available."""
+    """Format a code block with the TIRA command of each system whose checkpoints all exist in `checkpoints`."""
     available = [
         name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
     ]
@@ -62,7 +62,7 @@ def tira_commands(checkpoints: Path) -> str:
 
 
 def systems_table() -> str:
-    """Format the systems as a Markdown table."""
+    """Format the systems of the catalogue, with descriptions and checkpoint names, as a Markdown table."""
     lines = ["| system | description | checkpoints |", "|---|---|---|"]
     for system in SYSTEMS.values():
         checkpoints = dict.fromkeys(part.checkpoint for part in iter_components(system.stage) if part.checkpoint)
@@ -71,7 +71,7 @@ def systems_table() -> str:
 
 
 def best_table(means_csv: Path, checkpoints: Path) -> str:
-    """Format the best systems by Touché's nDCG@5 as a Markdown table, with cross-validated means if available."""
+    """Format the N_BEST systems by Touché's nDCG@5 as a Markdown table, with their cross-validated means if available."""
     means = _load_means(means_csv)
     rows: list[tuple[list[float], str, str]] = []
     for run, values in means.iterrows():
@@ -91,7 +91,7 @@ def best_table(means_csv: Path, checkpoints: Path) -> str:
 
 
 def results_table(means_csv: Path, checkpoints: Path) -> str:
-    """Format the means of all systems as a Markdown table, best first."""
+    """Format the means of all systems as a Markdown table, sorted by descending nDCG@5 (Touché)."""
     means = _load_means(means_csv)
     first, *remaining = TABLE_MEASURES
     header = ["system", "validation MAP@20", first, "topics", *remaining]
@@ -119,7 +119,7 @@ def _load_means(means_csv: Path) -> pd.DataFrame:
 
 
 def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
-    """Load the primary system's cross-validated means, if available."""
+    """Load the primary system's cross-validated means as a list of one frame; return an empty list if the file is missing."""
     file = directory / f"{PRIMARY_SYSTEM}_means.csv"
     if not file.exists():
         return []
@@ -134,7 +134,7 @@ def _format_validation_map(checkpoints: Path, name: str) -> str:
 
 
 def _load_metrics(checkpoints: Path, name: str) -> dict[str, Any]:
-    """Load the metrics of a system's checkpoint; empty if there are none."""
+    """Load the metrics of a system's checkpoint; return an empty dictionary if the checkpoint has none."""
     checkpoint = SYSTEMS[name].stage.checkpoint if name in SYSTEMS else None
     file = checkpoints / (checkpoint or name) / METRICS
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

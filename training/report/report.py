@@ -44,7 +44,7 @@ from training.tasks import find_task_spec
 log = logging.getLogger(__name__)
 
 TOP_K = 5  # number of documents per topic and system
-EXCERPT_LENGTH = 240  # maximum number of characters of a premise in the table, below which are the full texts
+EXCERPT_LENGTH = 240  # maximum number of characters of a premise in a topic's table; full texts follow the table
 MEASURE = "nDCG@5"
 FULL_TEXT_SYSTEM = "bm25_arguments"  # compared with BM25 over conclusions
 CONCLUSION_SYSTEM = get_stage_name(CONCLUSION_BM25)
@@ -57,18 +57,18 @@ OTHER_MEASURES = ("nDCG@10", "nDCG@25", "MAP", "MRR", "P@5", "Rprec")
 
 @dataclass(frozen=True)
 class TopicReport:
-    """Contents of a topic's section."""
+    """Contents of a topic's section: its query, statistics, highlighted documents, and top documents by system."""
 
     qid: str
     query: str
     mean: float  # mean of MEASURE over the systems
     relevant: int  # number of relevant documents
     retrieved: int  # number of relevant candidates
-    best_system: str
+    best_system: str  # by MEASURE; "none" if all systems score 0
     expanded_queries: dict[str, str]  # terms and weights by system
     highlights: list[ShadedDocument | MarkedDocument]  # one per enrichment: the top document of the best system with it
-    rows: list[list[dict[str, Any] | None]]  # by rank, then system
-    documents: list[dict[str, str | None]]
+    rows: list[list[dict[str, Any] | None]]  # by rank, then system; None if the ranking is shorter
+    documents: list[dict[str, str | None]]  # full texts of the documents in `rows`
 
 
 def write_report(directory: Path, qrels_file: Path, execution: Execution, output: Path, order: Order = "auto") -> None:
@@ -79,7 +79,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         qrels_file: Judgments; those of documents that are not in the input are ignored.
         execution: Execution on the runs' input; its checkpoints' learning curves are included.
         output: HTML file.
-        order: Order of a topic's documents.
+        order: Fields that order a topic's documents, see `sort_ranking`.
 
     Raises:
         InputError: If a file is malformed or missing, the runs are on another input, or no topic is judged.
@@ -120,7 +120,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
 
 
 def _render(input_dir: Path, **variables: Any) -> str:
-    """Render the report's template."""
+    """Render the report's template as HTML; the commands that reproduce a topic read `input_dir`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -165,7 +165,7 @@ def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, can
 
 
 def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
-    """Return the system whose run equals run.txt."""
+    """Return the system whose run equals run.txt; raise InputError if there is none."""
     file = directory / PRIMARY_RUN_FILE
     content = file.read_bytes() if file.is_file() else None
     matches = [system for system, run_file in files.items() if run_file.read_bytes() == content]
@@ -175,7 +175,7 @@ def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
 
 
 def _is_fitted_to(system: str, qrels_hash: str, execution: Execution) -> bool:
-    """Return whether any checkpoint of a system was fitted or tuned to the qrels with this hash."""
+    """Return whether a checkpoint of the system was fitted or tuned to the qrels with this hash."""
     components = iter_components(SYSTEMS[system].stage) if system in SYSTEMS else ()
     files = [execution.checkpoints.directory / part.checkpoint / PROVENANCE for part in components if part.checkpoint]
     return any(qrels_hash in file.read_text(encoding="utf-8") for file in files if file.is_file())
@@ -215,7 +215,7 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
 def _measures_table(
     treatment: str, description: str, systems: Sequence[str], values: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
-    """Build the table of the other measures for one treatment of unjudged documents, sorted by nDCG@5."""
+    """Build the table of OTHER_MEASURES and bpref for one treatment of unjudged documents, sorted by nDCG@5."""
     measures = [*(f"{name} {treatment}" for name in OTHER_MEASURES), BPREF]
     rows = [
         {"system": system, "means": [values[system][measure].mean() for measure in measures]}
@@ -225,7 +225,7 @@ def _measures_table(
 
 
 def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
-    """Count, per topic, the relevant documents, the relevant candidates and all candidates."""
+    """Count the `relevant` documents, `retrieved` relevant candidates and all `candidates` per topic, in input order."""
     relevant = qrels[qrels["rel"] > 0]
     candidates = execution.get_ranking(CONCLUSION_BM25)[["qid", "docno"]]
     retrieved = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
@@ -235,7 +235,7 @@ def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame
 
 
 def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
-    """Return the expanded query of each topic with its terms sorted by weight; empty for stages without expansion."""
+    """Format the expanded queries by qid, terms sorted by weight; return an empty dictionary if the stage has no expansion."""
     if not isinstance(stage, LexicalStage) or stage.load_checkpoint(execution.checkpoints).expansion is None:
         return {}
     queries = {}
@@ -246,7 +246,7 @@ def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
 
 
 def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[ShadedDocument | MarkedDocument]]:
-    """Highlight, per topic and enrichment, the top document of the best system with that enrichment."""
+    """Highlight, per topic (qid) and enrichment, the top document of the best system with that enrichment."""
     best_systems: dict[Enrichment, tuple[str, LexicalStage]] = {}
     for system in runs:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None
@@ -291,7 +291,7 @@ def _topic_reports(
     execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
-    """Build the contents of the sections of all evaluated topics."""
+    """Build the section of each topic that has a relevant document, in input order."""
     source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {system: _expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
     highlights = _highlights(runs, execution)
@@ -354,7 +354,7 @@ def _cell(
 
 
 def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
-    """Plot the learning curves of systems and enrichments; return images, settings and metrics by name."""
+    """Plot the learning curves of systems and of their enrichments; return image, settings and metrics by title."""
     curves = {}
     for system in systems:
         stage = SYSTEMS[system].stage if system in SYSTEMS else None

@@ -12,7 +12,7 @@ from submission.systems.execution import Execution
 
 ORIGINAL = "args.me"
 COLUMNS = ["max", "min", "mean", "median", "sd"]
-PUBLISHED_LENGTHS = {  # by corresponding tagger; with fastText and dependency vectors, on the premises of all of args.me
+PUBLISHED_LENGTHS = {  # COLUMNS by corresponding tagger (fastText or dependency vectors); premises of all of args.me
     ORIGINAL: (16_751, 1, 317, 140, 406),
     "targer_essays": (10_393, 0, 173, 71, 237),
     "targer_essays_fasttext": (15_154, 0, 219, 94, 294),

@@ -62,7 +62,7 @@ def compare_enrichments(
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
-    """Add Holm-corrected p values per measure over the enrichment rows; leave the other rows empty."""
+    """Add Holm-corrected p values per measure over the rows of `enrichments`; leave NaN in the other rows."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
     corrected = {f"{test}_holm": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in TESTS}
     return table.assign(**corrected)

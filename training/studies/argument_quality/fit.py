@@ -1,4 +1,4 @@
-"""Train and select a network in memory, for evaluations with many folds."""
+"""Train a network and keep its best weights in memory, without a checkpoint, for evaluations with many folds."""
 
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: torc
 
 
 def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torch.device) -> None:
-    """Compute the activations of frozen BERT blocks once for all folds, losses and seeds, and only [CLS] in the last block.
+    """Share activations of frozen BERT blocks among folds, losses and seeds, and compute only [CLS] in the last block.
 
     Results change only by the random draws of dropout.
     """

@@ -28,8 +28,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
         scores: Scores (rows,), larger is better.
 
     Returns:
-        One row per (data, topic) in table order, with columns MEASURES. nDCG gains are dense ranks (1 = worst) divided
-        by their maximum (linear), or 2^rank - 1 (exponential); ties in score share the mean gain.
+        One row per (data, topic) in table order, with columns MEASURES. nDCG gains are dense ranks of the labels (1 = worst)
+        divided by their maximum (linear), or 2^rank - 1 (exponential); ties in score share the mean gain.
     """
     labels, lengths = table["score"].to_numpy(dtype=np.float64), count_argument_words(table)
     topics = group_rows_by_topic(table)
@@ -47,7 +47,7 @@ def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray)
 
 
 def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:
-    """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if a residual vanishes."""
+    """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if length determines either."""
     ranks = np.stack([rankdata(values) for values in (labels, scores, lengths)])
     *centred, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
     squared_norm = max(length_ranks @ length_ranks, 1e-9)

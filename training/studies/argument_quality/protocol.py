@@ -31,8 +31,8 @@ class Setting:
     """Experimental setting: the data that networks are trained and tested on, and which networks are trained."""
 
     train_data: tuple[str, ...]
-    test_data: tuple[str, ...] = ()  # tested on besides the test folds
-    n_folds: int = 1  # 1: train on everything
+    test_data: tuple[str, ...] = ()  # data sets tested on instead of the test folds; if empty, the test folds
+    n_folds: int = 1  # 1: no test fold; train on all debates but the dev debates
     group_by: str = "debate"  # held-out unit: debate or topic
     all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss
     single_seed: bool = False  # use the first seed only
@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def data_sets(self) -> tuple[str, ...]:
-        """All data sets, training data first."""
+        """Names of the setting's data sets, training data first."""
         return (*self.train_data, *self.test_data)
 
 
@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """A training run of a setting: a seed, a loss, the use of the topic, and a fold."""
+    """Training of one network in a setting: seed, loss, use of the topic, and fold."""
 
     setting: str
     seed: int
@@ -88,7 +88,7 @@ class SettingRunner:
     """Runner that trains and scores the networks of a setting's folds."""
 
     def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
-        """Split the data sets into folds; a cell's values replace the recipe's loss, seed and use of the topic."""
+        """Split the training data sets into folds; each cell replaces the loss, seed and use of the topic of `recipe`."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
         self.setting, self._recipe, self._device = setting, recipe, device
         fold_splits = [_fold_splits(tables[name], name, setting) for name in setting.train_data]
@@ -98,7 +98,7 @@ class SettingRunner:
         ]
 
     def split_mask(self, fold: int, split: str) -> np.ndarray:
-        """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments."""
+        """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments; `test` includes `setting.test_data`."""
         in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
         is_training_data = self.table["data"].isin(self.setting.train_data)
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
@@ -110,7 +110,7 @@ class SettingRunner:
         return mask
 
     def train_and_score(self, cell: Cell) -> np.ndarray:
-        """Train a network and return its scores (rows,) float32; NaN outside `scored_mask`."""
+        """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN outside `scored_mask`."""
         task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
         train, dev = (self.table.loc[self.split_mask(cell.fold, split), COLUMNS] for split in ("train", "dev"))

@@ -36,14 +36,14 @@ ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # one is selected by leave-one-out cross-validation
 
 
-def list_replaced_rows(settings: Sequence[str]) -> list[str]:
-    """List the values of the column `setting` whose rows a study of these settings replaces in the CSV."""
+def list_replaced_settings(settings: Sequence[str]) -> list[str]:
+    """List the values of the CSV's column `setting` whose rows a study of `settings` replaces."""
     return [*settings, table.RERANKING] if RERANKING_SETTING in settings else [*settings]
 
 
 @dataclass(frozen=True)
 class QualityExperiment(Experiment[Cell, np.ndarray]):
-    """Experiment over networks; a result is a network's scores (rows,)."""
+    """Experiment whose cells are networks to train; a result is a network's scores (rows,)."""
 
     name, unit, result_type = "quality", "words", np.ndarray
     runners: Mapping[str, SettingRunner]  # by setting
@@ -51,11 +51,11 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
     epochs: float
 
     def cache_key(self, cell: Cell) -> object:
-        """Return the cache key of a cell."""
+        """Return the values that determine a cell's scores: those of its setting, and the cell itself."""
         return self.cache_keys[cell.setting], cell
 
     def cost(self, cell: Cell) -> int:
-        """Estimate the number of words processed; training words count twice."""
+        """Estimate the number of words that the network processes; words count twice in training."""
         runner = self.runners[cell.setting]
         lengths = count_argument_words(runner.table)
         train, dev = (lengths[runner.split_mask(cell.fold, split)].sum() for split in ("train", "dev"))
@@ -142,7 +142,7 @@ def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask:
 def _collect_scores(
     runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
-    """Collect test scores by network, one array per seed, including those of the baselines."""
+    """Collect test scores by network, including baselines and ensembles; one array (rows,) per seed."""
     train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
     ridge = runner.combine_test_scores([_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
     networks: table.ScoresByNetwork = {LENGTH: [count_argument_words(runner.table)], UNTRAINED: [ridge]}

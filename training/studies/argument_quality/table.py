@@ -47,19 +47,19 @@ PUBLISHED: dict[str, dict[str, Correlations]] = {
 }
 
 
-# columns of the judged dimensions in Webis-ArgQuality-20
+# columns of Webis-ArgQuality-20 by judged dimension of quality
 QUALITY_DIMENSIONS = {"combined": "score", **{name: name for name in ("rhetorical", "logical", "dialectical")}}
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
 RERANKING = "webis_reranking"  # setting name of the re-ranking rows
 KEY_COLUMNS = ["setting", "test_set", "target", "network"]
 COLUMNS = [*KEY_COLUMNS, "measure", "mean", "ci_low", "ci_high", "sd", "n_seeds", "published"]
 
-ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) per seed, NaN if untested
+ScoresByNetwork = dict[str, list[np.ndarray]]  # test scores (rows,) of each seed by network; NaN if untested
 Rows = list[dict[str, object]]
 
 
 def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate every network on every test set, and the published results."""
+    """Tabulate the measures of each network on each test set (and dimension of quality), and the published results."""
     rows: Rows = []
     for test_set, mask in _test_masks(runner).items():
         published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(setting, {}).items()}
@@ -93,7 +93,7 @@ def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Ce
 
 
 def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
-    """Tabulate the original rankings, and those re-ranked by quality only and by relevance and quality (cross-validated)."""
+    """Tabulate Webis' lists in original order, and re-ranked by quality only or by relevance and quality (cross-validated)."""
     mask = (runner.table["data"] == "webis").to_numpy()
     judged, names = runner.table[mask], list(quality_grid.MEASURES)
     columns = [*names, *(f"Δ {name}" for name in names)]
@@ -123,7 +123,7 @@ def build_length_panels(setting: str, runner: SettingRunner, scores: np.ndarray)
 
 
 def format_means(results: pd.DataFrame) -> str:
-    """Format the means, one row per network and one column per measure."""
+    """Format the means as text: one row per network, one column per measure; the re-ranked lists in a separate table."""
     is_reranking = results["setting"].eq(RERANKING)
     tables = [results[~is_reranking], results[is_reranking]]
     means = [table.pivot_table("mean", KEY_COLUMNS, "measure", sort=False) for table in tables if len(table)]
@@ -131,22 +131,18 @@ def format_means(results: pd.DataFrame) -> str:
 
 
 def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
-    """Return a mask (rows,) per test set; non-arguments are excluded."""
+    """Return a mask (rows,) by test set, without the texts that Webis labels as non-arguments."""
     arguments = runner.table["argument"].ne(False) if "argument" in runner.table else True  # only Webis labels non-arguments
     data_sets = runner.setting.test_data or runner.setting.train_data
     return {name: ((runner.table["data"] == name) & arguments).to_numpy() for name in data_sets}
 
 
 def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
-    """Tabulate, one row per measure, one frame (topics, measures) per seed with the published values."""
+    """Build one row per measure from `values`, one frame (topics, measures) per seed, and the published results."""
     bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
     rows: Rows = []
     for measure, bound in bounds.items():
-        row = {
-            **dict(zip(KEY_COLUMNS, key, strict=True)),
-            "measure": measure,
-            **{str(name): value for name, value in bound.items()},
-        }
+        row = dict(zip(KEY_COLUMNS, key, strict=True)) | {"measure": measure, **{str(name): bound[name] for name in bound}}
         rows.append(row | {"sd": deviations[measure], "n_seeds": len(values), "published": (published or {}).get(str(measure))})
     return rows

@@ -1,4 +1,4 @@
-"""Compute Spearman's correlation for graded labels, or F1 with a threshold tuned on dev for binary labels, in percent."""
+"""Compute metrics in percent: for graded labels Spearman's correlation, for binary labels F1 at a threshold tuned on dev."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from training.data.datasets.sentence_pairs import PairDataset
 
 
 class Published(NamedTuple):
-    """Published result of a network in percent: means and standard deviations over seeds."""
+    """Result of a network in Thakur et al. (2021), in percent: means and standard deviations over seeds."""
 
     test: float
     test_sd: float | None
@@ -59,7 +59,7 @@ SPEARMAN, F1 = "Spearman", "F1"
 
 
 def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
-    """Compute the dev metric of scores (dev pairs,); raise TrainingError if all are equal."""
+    """Compute the metric of scores (dev pairs,); raise TrainingError if all scores are equal."""
     if not np.ptp(scores) > 0:
         raise TrainingError(f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate")
     labels = gold.dev["label"].to_numpy()
@@ -67,7 +67,7 @@ def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
 
 
 def dev_and_test_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """Compute the dev and test metrics of scores (dev pairs,) and (test pairs,)."""
+    """Compute the metrics of scores (dev pairs,) and (test pairs,), with the dev threshold for both."""
     dev_score, labels = dev_metric(gold, dev), gold.test["label"].to_numpy()
     if not gold.is_binary:
         return dev_score, _spearman(labels, test)

@@ -110,19 +110,21 @@ def _decode_pair_indices(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a mask (pairs,) that keeps each graded pair with its retention probability."""
+    """Draw a mask (pairs,) that keeps each pair with its probability by `retention_probabilities`, for graded labels."""
     return np.asarray(rng.random(len(scores)) < retention_probabilities(scores, gold))
 
 
 def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Return Q(s) = min(1, F_gold(s) / F_silver(s)) per pair, with Gaussian kernel density estimates (Scott's bandwidth).
+    """Return Q(s) = min(1, F_gold(s) / F_silver(s)) of each score s; F: Gaussian kernel density estimate (Scott's bandwidth).
 
-    Teacher scores (pairs,) and gold labels (gold pairs,) are in [0, 1]; neither may be constant.
+    Teacher scores (pairs,) and gold labels (gold pairs,) must be in [0, 1]; TrainingError is raised if either is constant.
     """
-    for values, description in ((scores, "the teacher's scores of random pairs"), (gold, "the gold labels")):
+    for values, description, fix in (
+        (scores, "the teacher's scores of random pairs", "lower the teacher's learning rate"),
+        (gold, "the gold labels", "use training pairs with different labels"),
+    ):
         if np.ptp(values) < 1e-6:
-            cause = f"{description} are all {values[0]:.6f}: no density can be estimated"
-            raise TrainingError(f"{cause}; check the teacher's learning rate and training data")
+            raise TrainingError(f"{description} are all {values[0]:.6f}: no density can be estimated; {fix}")
     gold_density, silver_density = (gaussian_kde(values)(DENSITY_GRID) for values in (gold, scores))
     ratio = np.ones(len(DENSITY_GRID))
     np.divide(gold_density, silver_density, out=ratio, where=gold_density < silver_density)
@@ -130,7 +132,7 @@ def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
 
 
 def class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the gold labels (0 and 1)."""
+    """Draw a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the gold labels (0 and 1)."""
     mask = scores >= POSITIVE_THRESHOLD
     negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
     mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True

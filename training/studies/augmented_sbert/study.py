@@ -32,7 +32,7 @@ from training.studies.augmented_sbert.trial import (
 
 log = logging.getLogger(__name__)
 
-UNSEEDED = (BASELINE, UNTRAINED)  # independent of the seed
+UNSEEDED = (BASELINE, UNTRAINED)  # networks whose results do not depend on the repetition's seeds
 SEEDED = (CROSS_ENCODER, BI_ENCODER, *STRATEGIES)
 ADAPTATIONS = (("bws_cross", "mrpc"), ("mrpc", "bws_cross"))  # (source, target)
 
@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class AugmentedSbertExperiment(Experiment[Cell, Result]):
-    """Experiment over all networks; an instance does not see results that worker processes cache after its creation."""
+    """Experiment whose cells are networks; results that workers cache later are visible to a new instance only."""
 
     name, unit, result_type = "augmented", "pairs", Result
 
@@ -78,18 +78,18 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
-        """Return the key of a cell's trial, whose networks depend on each other."""
+        """Return a cell's task and repetition, which identify its trial; a trial's networks depend on each other."""
         return cell.task, cell.repetition
 
     def cost(self, cell: Cell) -> int:
-        """Estimate the number of training pairs."""
+        """Estimate the number of pairs that the network is trained on; a teacher's count twice."""
         relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
         factor = 2 if cell.network == STRATEGIES[-1] else 1
         gold = self._trials[self.group(cell)].gold
         return 1 + round(len(gold.train) * relative_costs.get(cell.network, 1.0 + factor * self._settings.silver_ratio))
 
     def compute(self, cell: Cell) -> Result:
-        """Train and evaluate a network."""
+        """Train and evaluate a cell's network."""
         trial, source = self._get_trials(cell)
         result = trial.evaluate(cell.network, source)
         log.info(
@@ -120,7 +120,7 @@ def run_study(
         directory: Directory with one subdirectory per published data set.
         tasks: Task names.
         repetition_count: Number of repetitions with different seeds.
-        settings: Sample sizes and learning rates.
+        settings: Settings of training and sampling, and the first seed.
         teacher: Initial encoder of the teachers.
         student: Initial encoder of the students.
         cache: Cache directory.

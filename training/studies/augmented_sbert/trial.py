@@ -1,4 +1,4 @@
-"""One repetition of one task: its cached networks, silver pairs and results."""
+"""Train and evaluate the networks of one repetition of a task; cache gold networks and labelled pairs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def train_best_seed(
         seeds: Candidate seeds; ties go to the first.
         fraction: Fraction of the steps after which seeds are compared.
         metric: Dev metric; larger is better.
-        work_dir: Directory; no other run may use it.
+        work_dir: Directory of the seeds' states, for this network only.
     """
     steps = max(1, round(fraction * setup.step_count))
     dev_scores = {seed: _train_steps(setup, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
@@ -54,7 +54,7 @@ def train_best_seed(
 
 
 def _train_steps(setup: TrainingSetup, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
-    """Train a seed's first steps, cache its state and return its dev metric."""
+    """Train a seed's first steps, unless their state is cached, and return the dev metric."""
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
@@ -68,7 +68,7 @@ def _train_steps(setup: TrainingSetup, seed: int, step_count: int, metric: Calla
 BASELINE, UNTRAINED, CROSS_ENCODER, BI_ENCODER = "baseline", "untrained", "cross_encoder", "bi_encoder"
 RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC = "random", "kde", "bm25", "semantic", "bm25_semantic"
 STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
-UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on the gold pairs of another task; on pairs labelled by its teacher
+UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on another task's gold pairs; on this task with labels by its teacher
 RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))  # RNG stream index = position; append only
 
 LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
@@ -101,7 +101,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Encoders:
-    """Initial encoders (local Hugging Face directories)."""
+    """Initial encoders of teachers and students, as local Hugging Face directories."""
 
     teacher: Path
     student: Path
@@ -117,7 +117,7 @@ class Result(msgspec.Struct):
 
 
 class Trial:
-    """One repetition of a task; networks and silver pairs are computed on demand and cached."""
+    """Repetition of a task; gold networks and labelled pairs are computed on demand and cached."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class Trial:
         return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
-        """Label pairs (N,) with the task's teacher, which is trained if it is not cached."""
+        """Return labels (N,) of pairs by the task's teacher, which is trained if it is not cached."""
         return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
     def silver_pairs(self, strategy: str) -> pd.DataFrame:
@@ -216,7 +216,7 @@ class Trial:
         return subsample(pairs, maximum, self._rng(f"subsampled {strategy}"))
 
     def _adapted_pairs(self, source: Trial) -> pd.DataFrame:
-        """Label the training pairs with the source task's teacher."""
+        """Return this task's training pairs, labelled by the source task's teacher."""
         name = f"{_cache_name('labelled', source)}.npy"
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
