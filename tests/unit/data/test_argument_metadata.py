@@ -15,12 +15,12 @@ from tests.conftest import make_argument
 OpenMetadata = Callable[..., MetadataStore]
 
 
-def with_stances(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
+def build_argument(docno: str, *stances: Any, **context: Any) -> dict[str, Any]:
     premises = [{"text": f"a premise of {docno}", "stance": stance} for stance in stances]
     return {**make_argument(docno), "premises": premises, "context": context}
 
 
-def as_corpus(*arguments: dict[str, Any]) -> str:
+def to_json(*arguments: dict[str, Any]) -> str:
     return json.dumps({"arguments": arguments})
 
 
@@ -38,14 +38,14 @@ def open_corpus(tmp_path: Path) -> OpenMetadata:
     return write_and_open
 
 
-PRO_ARGUMENT = with_stances("a", "PRO", sourceDomain="www.example.org")
+PRO_ARGUMENT = build_argument("a", "PRO", sourceDomain="www.example.org")
 FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
     "stances and source domains": (
         {
-            "args-me.json": as_corpus(
-                with_stances("a", "PRO", sourceDomain="debate.org"),
-                with_stances("b", "CON", "CON", sourceDomain="parliament.example.org"), with_stances("c", "PRO", "CON"),
-                with_stances("d", None, sourceDomain=None), with_stances("e", "<b>", sourceDomain=7), with_stances("f"),
+            "args-me.json": to_json(
+                build_argument("a", "PRO", sourceDomain="debate.org"),
+                build_argument("b", "CON", "CON", sourceDomain="parliament.example.org"), build_argument("c", "PRO", "CON"),
+                build_argument("d", None, sourceDomain=None), build_argument("e", "<b>", sourceDomain=7), build_argument("f"),
             )
         },
         {
@@ -53,7 +53,7 @@ FILES: dict[str, tuple[dict[str, str], dict[str, ArgumentMetadata]]] = {
             "c": ArgumentMetadata(), "d": ArgumentMetadata(), "e": ArgumentMetadata(), "f": ArgumentMetadata(),
         },
     ),
-    "portal by file name": ({"idebate.json": "\ufeff" + as_corpus(PRO_ARGUMENT)}, {"a": ArgumentMetadata("PRO", "idebate")}),
+    "portal by file name": ({"idebate.json": "\ufeff" + to_json(PRO_ARGUMENT)}, {"a": ArgumentMetadata("PRO", "idebate")}),
     "JSON lines with the stance of a premise or of the argument": (
         {"args-me.jsonl": f'{json.dumps(PRO_ARGUMENT)}\n{{"id": "b", "conclusion": "c", "argument": "x", "stance": "CON"}}\n'},
         {"a": ArgumentMetadata("PRO", "www.example.org"), "b": ArgumentMetadata("CON", "")},
@@ -68,13 +68,13 @@ def test_stances_and_portals_are_read(name: str, open_corpus: OpenMetadata) -> N
 
 
 def test_malformed_file_has_no_metadata(open_corpus: OpenMetadata, caplog: pytest.LogCaptureFixture) -> None:
-    good = as_corpus(with_stances("a", "CON"))
+    good = to_json(build_argument("a", "CON"))
     metadata = open_corpus({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
     assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text
 
 
 def test_metadata_are_cached(open_corpus: OpenMetadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_corpus({"idebate.json": as_corpus(PRO_ARGUMENT)})
+    open_corpus({"idebate.json": to_json(PRO_ARGUMENT)})
     monkeypatch.setattr("submission.data.argument_metadata.decode_arguments", None)  # calling it fails
     assert open_corpus().get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}

@@ -14,7 +14,7 @@ MEMBERS = (LinearMember("dirichlet", {}, 200, 0.25), LinearMember("bm25", {}, 0,
 MODEL = LinearFusion("1.1.0", 0.5, MEMBERS, LengthFeature(6.5, 1.0))
 
 
-def frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
+def build_frame(rows: list[tuple[str, str, float]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["qid", "docno", "dirichlet"])
 
 
@@ -27,8 +27,8 @@ def test_score_matches_hand_computed_value() -> None:
 
 
 def test_standardised_features_match_hand_computed_values() -> None:
-    pool = frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
-    candidates = frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
+    pool = build_frame([("1", "a", 1.0), ("1", "b", 3.0), ("2", "a", 5.0), ("2", "b", 5.0), ("1", "c", 5.0)])
+    candidates = build_frame([("2", "a", 5.0), ("1", "c", 5.0), ("1", "x", -1.0), ("3", "a", 9.0), ("2", "x", 7.0)])
     deviation = np.sqrt(8 / 3)
     scores = standardise_by_topic(candidates, pool)["dirichlet"]
     assert scores.tolist() == [0.0, 2 / deviation, -4 / deviation, 0.0, 0.0]  # 0 without a deviation or without the topic
@@ -36,7 +36,7 @@ def test_standardised_features_match_hand_computed_values() -> None:
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20), st.randoms())
 def test_standardisation_does_not_depend_on_pool_order(values: list[float], random: Any) -> None:
-    pool = frame([("1", str(row), value) for row, value in enumerate(values)])
+    pool = build_frame([("1", str(row), value) for row, value in enumerate(values)])
     shuffled = pool.iloc[random.sample(range(len(pool)), len(pool))]
     scores, shuffled_scores = (standardise_by_topic(pool, order)["dirichlet"] for order in (pool, shuffled))
     assert scores.tolist() == shuffled_scores.tolist()
@@ -45,9 +45,9 @@ def test_standardisation_does_not_depend_on_pool_order(values: list[float], rand
 
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1e8 / 3])
 def test_equal_values_have_no_deviation(value: float) -> None:
-    pool = frame([("1", str(row), value) for row in range(7)])
+    pool = build_frame([("1", str(row), value) for row in range(7)])
     assert standardise_by_topic(pool, pool)["dirichlet"].tolist() == [0.0] * 7
-    assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
+    assert np.isfinite(standardise_by_topic(pool, pd.concat([pool, build_frame([("1", "x", value * 1.5)])]))["dirichlet"]).all()
 
 
 def test_log_lengths() -> None:

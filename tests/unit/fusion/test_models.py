@@ -57,14 +57,14 @@ def replace_value(model: Any, path: Keys, value: object) -> Any:
     return config
 
 
-def write(directory: Path, config: object) -> Path:
+def write_checkpoint(directory: Path, config: object) -> Path:
     write_with_provenance(directory, {CONFIG: encode_json(config)}, {"training_data": {"input": {}}})
     return directory
 
 
 @pytest.mark.parametrize(("model", "formula"), FORMULAS)
 def test_models_are_read_as_saved(model: Any, formula: str, tmp_path: Path) -> None:
-    saved = read_config(write(tmp_path / "model", msgspec.to_builtins(model)), type(model))
+    saved = read_config(write_checkpoint(tmp_path / "model", msgspec.to_builtins(model)), type(model))
     assert saved == model
     assert saved.fingerprint == model.fingerprint
     assert saved.format_formula() == formula
@@ -78,6 +78,6 @@ def test_fingerprints_identify_parameters_but_not_versions(model: Any, path: Key
 
 @pytest.mark.parametrize(("model", "path", "value", "message"), INVALID)
 def test_invalid_models_are_refused(model: Any, path: Keys, value: object, message: str, tmp_path: Path) -> None:
-    directory = write(tmp_path / "model", replace_value(model, path, value))
+    directory = write_checkpoint(tmp_path / "model", replace_value(model, path, value))
     with pytest.raises(CheckpointError, match=message):
         read_config(directory, type(model))

@@ -26,13 +26,13 @@ DOCUMENTS = pd.DataFrame(
 )
 
 
-def build(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED) -> TermIndex:
+def build_index(directory: Path, documents: pd.DataFrame = DOCUMENTS, settings: IndexSettings = UNSTEMMED) -> TermIndex:
     lookup, store = build_text_lookup(documents), ArtifactStore(directory, {}, overwrite=True)
     return load_or_build_term_index(documents["docno"].tolist(), lookup, settings, store)
 
 
 def test_index_counts_terms(tmp_path: Path) -> None:
-    index, analyser = build(tmp_path), TermAnalyser("none")
+    index, analyser = build_index(tmp_path), TermAnalyser("none")
     counts = [Counter(analyser.analyse(f"{row.conclusion} {row.premise}")) for row in DOCUMENTS.itertuples()]
     total = sum(counts, Counter())
     assert index.terms == sorted(total)
@@ -48,7 +48,7 @@ def test_index_counts_terms(tmp_path: Path) -> None:
 
 
 def test_statistics_of_terms(tmp_path: Path) -> None:
-    index = build(tmp_path)
+    index = build_index(tmp_path)
     statistics = index.get_statistics(["zoos", "unheard", "cages"])
     assert statistics.document_count == 400
     assert statistics.df.tolist() == [400, 0, 266]
@@ -57,15 +57,15 @@ def test_statistics_of_terms(tmp_path: Path) -> None:
 
 
 def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
-    index = build(tmp_path / "premise", settings=IndexSettings("premise", "none"))
+    index = build_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
     same = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
-    assert build(tmp_path / "same", same).token_count == index.token_count
+    assert build_index(tmp_path / "same", same).token_count == index.token_count
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])
 def test_texts_without_terms_have_an_empty_index(tmp_path: Path, text: str) -> None:
-    index = build(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
+    index = build_index(tmp_path, pd.DataFrame({"docno": ["a", "b"], "conclusion": text, "premise": text}))
     assert (index.terms, index.token_count, index.lengths.tolist()) == ([], 0, [0, 0])
     assert index.get_statistics(["zoos"]).df.tolist() == [0]
     assert index.get_document_terms(1)[0] == []

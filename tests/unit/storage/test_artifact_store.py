@@ -87,7 +87,7 @@ def test_only_stale_temporary_files_are_removed(tmp_path: Path) -> None:
 
 # ---- the journal of a long manifest
 
-FILE_COUNT = JOURNAL_THRESHOLD + 3  # files, the last three of which are in the journal
+FILE_COUNT = JOURNAL_THRESHOLD + 3  # the last three files are in the journal
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def write_bws(directory: Path, pairs_per_topic: int = 10) -> Path:
 def write_mrpc(directory: Path, train: int = 66, test: int = 24) -> list[Path]:
     """Write the MRPC files, in which two thirds of the pairs are paraphrases; return their paths.
 
-    Two test pairs share a sentence with a training pair; two other test pairs share a sentence.
+    Two test pairs share a sentence with a training pair; two other test pairs share a sentence with each other.
     """
     rng, files = np.random.default_rng(2), [directory / file for file in MRPC_FILES]
     texts = [(sample_sentence(rng) + f" {row}", sample_sentence(rng) + f' said "{row}') for row in range(train + test)]

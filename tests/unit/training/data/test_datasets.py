@@ -115,11 +115,11 @@ def test_readers_report_file_and_line_of_faults(tmp_path: Path, name: str, old: 
 
 
 @pytest.mark.parametrize(
-    ("name", "like", "message"),
+    ("name", "template", "message"),
     [("ants.csv", UKP, "rename it to <debate>_<stance>.csv"), ("We-like-ants-(PRO).tsv", IBM, "autonomous cars")],
 )
-def test_files_of_unknown_debates_are_refused(name: str, like: str, message: str, tmp_path: Path) -> None:
-    read, content, _ = FILES[like]
+def test_files_of_unknown_debates_are_refused(name: str, template: str, message: str, tmp_path: Path) -> None:
+    read, content, _ = FILES[template]
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         read(tmp_path / name)

@@ -81,15 +81,15 @@ ZOOS = pd.DataFrame(  # premises with words of other conclusions
 
 
 def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:
-    def mine(seed: int) -> dict[str, str]:
+    def mine_negatives(seed: int) -> dict[str, str]:
         least_similar = np.array([7, 6, 5, 7, 6, 7, 7, 3])
         rows = mine_hard_negatives(ZOOS, least_similar, seed, ArtifactStore(tmp_path / "index", {}))
         return dict(zip(ZOOS["docno"], ZOOS["docno"].to_numpy()[rows], strict=True))
 
-    negatives = mine(0)
+    negatives = mine_negatives(0)
     assert {negatives[name] for name in ("a1", "a2", "a3")} == {"b1", "c1"}  # two for three arguments: one occurs twice
     assert negatives["b1"] in ("d1", "e1")
     assert (negatives["d1"], negatives["e1"]) == ("f1", "d1")  # no premise contains `taxes`: the fallback
     assert negatives["f1"] == "b1"
-    assert mine(0) == negatives
-    assert len({tuple(mine(seed).items()) for seed in range(8)}) > 2
+    assert mine_negatives(0) == negatives
+    assert len({tuple(mine_negatives(seed).items()) for seed in range(8)}) > 2

@@ -41,18 +41,18 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Return a function that runs the study with small networks and one seed."""
+    """Return a function that runs the study with small networks and one seed, and returns the exit code."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
     small = partialmethod(Settings.__init__, student=STUDENT, n_seeds=1, silver_ratio=1.0)
     monkeypatch.setattr(Settings, "__init__", small)  # not the class: settings are pickled
 
-    def augment(name: str, *flags: str) -> int:
+    def run_study(name: str, *flags: str) -> int:
         paths = ["-i", str(similarity), "--work-dir", str(tmp_path / name), "-o", str(tmp_path / f"{name}.csv")]
         options = ["--encoder", "tiny", "--device", "cpu", "--repetitions", "1", "--processes", "1"]
         return main(["study", "augmented-sbert", *paths, *options, *flags])
 
-    return augment
+    return run_study
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def test_cells_are_ordered_by_seed() -> None:
     assert counts["ukp+ibm_to_webis", "hinge (argument only)"] == 3
 
 
-def test_test_scores_are_combined_over_folds(tables: Tables) -> None:
+def test_scores_of_the_test_folds_are_combined(tables: Tables) -> None:
     runner, rng = make_runner("ukp", tables), np.random.default_rng(0)
     fold_scores = [rng.normal(fold, fold + 1, len(runner.table)) for fold in range(4)]
     plain, standardised = (runner.combine_test_scores(fold_scores, is_standardised) for is_standardised in (False, True))

@@ -44,7 +44,7 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def run(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs parts of the study with a small encoder and one seed, and writes table.csv."""
+    """Return a function that runs the study with a small encoder and one seed, writes table.csv and returns the exit code."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
     work = ["--work-dir", str(tmp_path / "work")]
@@ -126,14 +126,14 @@ def test_rows_average_seeds_with_intervals_over_topics() -> None:
 def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
 
-    def key(recipe: Recipe) -> object:
+    def get_key(recipe: Recipe) -> object:
         return _cache_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
 
     task = QualitySpec(("ukp",), loss="mse")
     recipe = Recipe(ranker="tfr_bert", task=task, encoder=EncoderSettings(name="tiny"))
-    assert key(recipe) == key(replace(recipe, seed=3, network={"topic": False}, task=replace(task, loss="hinge")))
-    assert key(recipe) != key(replace(recipe, task=replace(task, ranks_within="topic")))
-    assert key(recipe) != key(replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3)))
+    assert get_key(recipe) == get_key(replace(recipe, seed=3, network={"topic": False}, task=replace(task, loss="hinge")))
+    assert get_key(recipe) != get_key(replace(recipe, task=replace(task, ranks_within="topic")))
+    assert get_key(recipe) != get_key(replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3)))
 
 
 def test_study_reports_errors(

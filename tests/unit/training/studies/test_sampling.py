@@ -101,12 +101,12 @@ def test_subsample_keeps_the_order() -> None:
     assert subsample(pairs, 700, rng(0)).tolist() == pairs.tolist()
 
 
-def graded_labels(seed: int, mean: float, n: int) -> np.ndarray:
+def sample_labels(seed: int, mean: float, n: int) -> np.ndarray:
     return np.clip(rng(seed).normal(mean, 0.12, n), 0, 1)
 
 
 def test_density_mask_approximates_the_gold_distribution() -> None:
-    gold, scores = graded_labels(0, 0.5, 800), graded_labels(1, 0.3, 20_000)
+    gold, scores = sample_labels(0, 0.5, 800), sample_labels(1, 0.3, 20_000)
     mask = density_mask(scores, gold, rng(2))
     assert 100 < mask.sum() < 20_000
     assert ks_2samp(scores[mask], gold).statistic < 0.75 * ks_2samp(scores, gold).statistic
@@ -116,7 +116,7 @@ def test_density_mask_approximates_the_gold_distribution() -> None:
 
 
 def test_retention_is_the_ratio_of_densities() -> None:
-    gold, scores = graded_labels(0, 0.6, 800), graded_labels(1, 0.4, 5000)
+    gold, scores = sample_labels(0, 0.6, 800), sample_labels(1, 0.4, 5000)
     expected = np.minimum(1, gaussian_kde(gold)(scores) / gaussian_kde(scores)(scores))
     assert retention_probabilities(scores, gold) == pytest.approx(expected, abs=0.01)
     assert (retention_probabilities(gold, gold) == 1).all()  # equal distributions keep all pairs

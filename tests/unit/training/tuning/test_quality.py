@@ -46,7 +46,7 @@ def execution(
 
 @pytest.fixture
 def qrels(execution: Execution, tmp_path: Path) -> Path:
-    """Judge every third document of each ranking as relevant."""
+    """Write qrels in which every third document of each ranking is relevant; return their path."""
     ranking = execution.get_ranking(DIRICHLET)
     lines = [f"{row.qid} 0 {row.docno} {int(row.rank % 3 == 0)}\n" for row in ranking.itertuples()]
     (tmp_path / "synthetic.qrels").write_text("".join(lines))
