@@ -18,7 +18,7 @@ from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT, compute_passage_frequencies
 from submission.text.passages import Passage, PassageReader
 from tests.golden.test_word_networks import DATA, load
-from training.tasks.term_weighting import label_words, piece_targets, sum_squared_error
+from training.tasks.term_weighting import build_piece_targets, label_words, sum_squared_error
 
 TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_text())
 LENGTH = 24
@@ -62,7 +62,7 @@ def test_word_pieces_and_targets() -> None:
     ids, mask, targets = strip_special_tokens(inputs)
     for row, (passage, recall) in enumerate(zip(passages(), TEXT["recall"], strict=True)):
         assert passage.piece_ids == ids[row][mask[row]].tolist()
-        actual = piece_targets(passage, label_words(passage, recall))
+        actual = build_piece_targets(passage, label_words(passage, recall))
         np.testing.assert_array_equal(actual, targets[row][mask[row]].numpy())
     assert (targets > 0).sum() == 8
 
@@ -71,7 +71,7 @@ def test_word_pieces_and_targets() -> None:
 def test_targets_of_word_pieces(inputs: list[Any], expected: list[list[float]]) -> None:
     pieces, recall = inputs
     passage = reader().encode(" ".join(pieces).replace(" ##", ""))
-    targets = piece_targets(passage, label_words(passage, recall))
+    targets = build_piece_targets(passage, label_words(passage, recall))
     assert [np.where(targets < 0, 0, targets).tolist(), (targets >= 0).astype(int).tolist()] == expected[:2]
 
 

@@ -61,7 +61,7 @@ def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
     A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if
-    they share enough stems: half of the stems of the text with fewer stems, and two stems unless that text has only one.
+    they share at least half of the stems of the text with fewer stems, and at least two stems unless that text has only one.
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)

@@ -138,7 +138,7 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` positions below `n_ranked`: half from the start, the rest sampled from below it."""
+    """Select at most `documents_per_title` of `n_ranked` ranks, from 0: half at the top, the others sampled from below."""
     n_top = min(n_ranked, -(-settings.documents_per_title // 2))
     sample = n_top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

@@ -37,7 +37,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs; negatives: hard negatives of the model `hard_negatives`, or those of the table if None."""
+    """Load the training pairs; negatives come from the model `hard_negatives`; None: from dissimilar conclusions."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []

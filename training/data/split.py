@@ -11,7 +11,7 @@ POSITIVES = 5  # premises per validation query; only conclusions with exactly th
 NEGATIVES_PER_ARGUMENT = {TRAIN: 1, VALIDATION: 20}
 CANDIDATES_PER_QUERY = POSITIVES * (1 + NEGATIVES_PER_ARGUMENT[VALIDATION])  # per validation query; positives come first
 MAX_VALIDATION_ARGUMENTS = 4_885
-CUTOFF = 20  # rank cutoff of the metrics
+METRIC_CUTOFF = 20
 
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -125,7 +125,7 @@ def load_vectors(output_dir: Path) -> tuple[Vocabulary, np.ndarray]:
 
 
 def check_vectors(output_dir: Path, work_dir: Path, surface_method: VectorMethod | None, dimensions: int) -> None:
-    """Raise InputError if `output_dir` has no word vectors; the message gives the command that prepares them."""
+    """Raise InputError if `output_dir` has no word vectors; the message gives the command for this method and dimension."""
     if not (output_dir / VECTORS_FILE).is_file():
         flags = f" --surface-tokens {surface_method}" if surface_method else ""
         flags += f" --dimensions {dimensions}" if dimensions != VectorSettings().dimensions else ""

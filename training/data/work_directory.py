@@ -72,8 +72,8 @@ def hard_negatives_file(work_dir: Path, model: str) -> Path:
     return work_dir / model / "unrelated.parquet"
 
 
-def json_hash(value: object) -> str:
-    """Return the first 16 hexadecimal digits of a JSON value's SHA-256."""
+def hash_json(value: object) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of a JSON-serialisable value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 

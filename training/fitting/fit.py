@@ -32,7 +32,7 @@ from submission.storage.checkpoint_directory import (
 )
 from submission.text.tokenisers import Tokeniser
 from training.cards import render_card
-from training.data.work_directory import json_hash
+from training.data.work_directory import hash_json
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.initialisation import build_network
 from training.fitting.recipe import Recipe
@@ -149,7 +149,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
     """Start or resume a training run and write the selected network as the final checkpoint; skip a complete run."""
     network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
     optimiser = run.trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
-    state, is_main_process = TrainingState(json_hash([run.provenance, run.task.file_hashes])), processes.rank == 0
+    state, is_main_process = TrainingState(hash_json([run.provenance, run.task.file_hashes])), processes.rank == 0
     if is_main_process:
         create_directory(run_dir)
         recover_directory(run_dir / BEST_DIR)

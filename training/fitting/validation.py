@@ -15,7 +15,7 @@ from submission.models.network import Network
 from submission.models.padding import PaddedTexts
 from submission.models.ranker import LatentRanker, Ranker
 from training.data.pair_tables import ValidationQueries
-from training.data.split import CUTOFF, POSITIVES
+from training.data.split import METRIC_CUTOFF, POSITIVES
 from training.fitting.initialisation import read_encoder_config
 
 CandidateScorer = Callable[[ValidationQueries, np.ndarray], np.ndarray]  # query rows → scores (queries, candidates)
@@ -34,9 +34,9 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
         scores: Scores (Q, C) of the candidates, the 5 positives first.
         tie_order: Keys (Q, C) by which candidates with equal scores are sorted, ascending.
     """
-    order = np.lexsort((tie_order, -scores), axis=1)[:, :CUTOFF]
+    order = np.lexsort((tie_order, -scores), axis=1)[:, :METRIC_CUTOFF]
     hits = order < POSITIVES  # (Q, 20)
-    ranks = np.arange(1, CUTOFF + 1)
+    ranks = np.arange(1, METRIC_CUTOFF + 1)
     reciprocal_ranks = np.where(hits.any(1), 1 / (hits.argmax(1) + 1), 0)
     precision = hits.cumsum(1) / ranks
     discount = 1 / np.log2(ranks + 1)

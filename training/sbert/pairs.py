@@ -1,4 +1,4 @@
-"""Build gold and unlabelled conclusion-premise pairs from args.me.
+"""Build gold and unlabelled conclusion-premise pairs from the tables of `prepare pairs`.
 
 As in the ranker's input, URLs are removed, and conclusions are truncated to the query length in word pieces.
 """
@@ -39,7 +39,7 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
 
 
 def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
-    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding labelled pairs.
+    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding the pairs in `labelled`.
 
     The pairs `first second` are unlabelled. `cache` stores the index of the premises; its cache key must depend on `train`.
     """

@@ -18,7 +18,7 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.text.tokenisers import WordPieceTokeniser
 from training.data.split import TRAIN, VALIDATION
-from training.data.work_directory import json_hash, read_prepared_manifest
+from training.data.work_directory import hash_json, read_prepared_manifest
 from training.experiment import Experiment, run_experiment
 from training.fitting.initialisation import read_encoder_config
 from training.fitting.recipe import Recipe
@@ -72,7 +72,7 @@ class Result(msgspec.Struct):
 
 
 class StudentExperiment(Experiment[Variant, Result]):
-    """Experiment that compares networks by Variant; they are trained on demand and cached in the working directory."""
+    """Experiment with one network per Variant; networks are trained on demand and cached in the working directory."""
 
     name, unit, result_type = "students", "networks", Result
 
@@ -88,7 +88,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         pair_settings = [*sizes, self._teacher.sha256, pairs.train_teacher]
         settings = msgspec.to_builtins([recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings])
         table_hashes = {name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()}
-        self._cache_key = json_hash([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
+        self._cache_key = hash_json([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
         self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
     def cache_key(self, variant: Variant) -> object:
@@ -132,7 +132,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         return self._teacher.folder if variant == TEACHER else self._encoder
 
     def _training_config(self, variant: Variant) -> TrainingConfig:
-        """Return the training settings; attention dropout is disabled, as this is faster on long texts."""
+        """Return the training settings of a variant; attention dropout is disabled, as this is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
         is_teacher = variant == TEACHER
         return TrainingConfig(

@@ -43,7 +43,7 @@ class TrainingSetup:
     device: torch.device
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
-    def initial_network(self, seed: int) -> Network:
+    def build_initial_network(self, seed: int) -> Network:
         """Build the network before training."""
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
@@ -53,9 +53,9 @@ class TrainingSetup:
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
-        """Run the first `step_count` steps of the full training, return the network, and move STATE_FILES to their paths.
+        """Run the first `step_count` steps of the full training, return the network, and move STATE_FILES to `state_files`.
 
-        The seed determines the head's weights, data order and dropout. The scratch directory is created and removed.
+        `state_files` maps STATE_FILES to paths. The seed determines head, data order and dropout. `scratch_dir` is removed.
         """
         model, trainer = self._build(seed, scratch_dir)
         trainer.add_callback(_StopAfter(step_count))
@@ -85,7 +85,7 @@ class TrainingSetup:
 
     def _build(self, seed: int, scratch_dir: Path) -> tuple[Network, Any]:
         """Build the initial network and a silent trainer that saves only on request."""
-        model = self.initial_network(seed)
+        model = self.build_initial_network(seed)
         uses_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
         kwargs: dict[str, Any] = {
             "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device.type == "cpu",

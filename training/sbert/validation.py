@@ -39,7 +39,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16`: precision of premises."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16`: whether to encode these in it."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)

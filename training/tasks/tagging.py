@@ -21,7 +21,7 @@ from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
-from training.data.datasets.argument_components import SOURCES, TaggedDocument, tag_set
+from training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
 from training.data.word_vectors import VectorMethod
 from training.evaluation.term_weighting import MajorityTagger, component_metrics
@@ -61,7 +61,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a tagger, with the layers of `init_from` if set; raise UsageError if its vocabulary or layer sizes differ."""
         vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
-        network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": tag_set(self.datasets)})
+        network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": list_tags(self.datasets)})
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
         if self.init_from:

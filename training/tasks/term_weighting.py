@@ -63,7 +63,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
                 labels.append(passage_labels)
             else:
                 baseline.add(passage_labels)
-                training.append((np.array(passage.piece_ids, np.int32), piece_targets(passage, passage_labels)))
+                training.append((np.array(passage.piece_ids, np.int32), build_piece_targets(passage, passage_labels)))
         task = TermWeightingTask(TrainingPassages.from_examples(training), baseline, passages, labels, device)
         relevance = f"a word is relevant if it shares a stem with {REFERENCES[self.reference]}"
         task.data_description = f"{ARGS_ME_CREDIT}: {relevance}"
@@ -160,7 +160,7 @@ def label_words(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
     return LabelledWords(passage.words, np.array([labels.get(word, 0.0) for word in passage.words]))
 
 
-def piece_targets(passage: Passage, labels: LabelledWords) -> np.ndarray:
+def build_piece_targets(passage: Passage, labels: LabelledWords) -> np.ndarray:
     """Return targets (L,): a word's label on its first piece, -1 elsewhere."""
     targets = np.full(len(passage), -1.0)
     targets[passage.first_pieces] = labels.labels
@@ -174,7 +174,7 @@ def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
 
 
 def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
-    """Map passage indices to "training" or "validation" by discussion; raise InputError if there is at most one discussion."""
+    """Map indices of sampled passages to "training" or "validation" by discussion; raise InputError below two discussions."""
     discussions = [row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)]
     names = sorted(set(discussions))
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)

@@ -90,7 +90,7 @@ def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_t
     return f"{prefix}-{component_type}"
 
 
-def tag_set(names: tuple[str, ...]) -> tuple[str, ...]:
+def list_tags(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the distinct BIO tags of data sets, given as keys of SOURCES; O comes first."""
     component_types = dict.fromkeys(component_type for name in names for component_type in SOURCES[name].component_types)
     return (OUTSIDE, *(f"{prefix}-{component_type}" for component_type in component_types for prefix in "BI"))

@@ -48,7 +48,7 @@ def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
 
 
 def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
-    """Load the argument pairs of BWS, split at random so that every split covers all topics."""
+    """Load the argument pairs of BWS, shuffled, interleaved round-robin over topics and cut into splits."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
     interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
     ends = np.cumsum([0, *_scale_sizes(BWS_SPLIT_SIZES, len(pairs))])

@@ -243,7 +243,7 @@ class Trial:
         return train_best_seed(setup, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
 
     def _build(self, training: TrainingConfig) -> Network:
-        return self._build_setup(training, self.gold.train).initial_network(self._seeds[0])
+        return self._build_setup(training, self.gold.train).build_initial_network(self._seeds[0])
 
     def _build_setup(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingSetup:
         encoder = self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student

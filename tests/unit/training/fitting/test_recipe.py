@@ -15,7 +15,7 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.models.bert import BERTNetwork
 from submission.models.rankers import list_rankers
 from submission.text.tokenisers import MaxLengths
-from training.data.datasets.argument_components import tag_set
+from training.data.datasets.argument_components import list_tags
 from training.data.quality import CREDITS
 from training.fitting.initialisation import read_encoder_config
 from training.fitting.recipe import Recipe, TrainingSettings
@@ -45,7 +45,7 @@ def test_recipes_build_their_networks(name: str) -> None:
     if issubclass(recipe.network_class, BERTNetwork):
         derived = read_encoder_config(PretrainedEncoder("all-MiniLM-L6-v2"), recipe.encoder.frozen_layers)
     elif recipe.task.surface_vector_method:
-        derived["tags"] = tag_set(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
+        derived["tags"] = list_tags(recipe.task.datasets) if isinstance(recipe.task, TaggingSpec) else ()
     with torch.device("meta"):
         recipe.network_class(recipe.network_class.Config(**derived, **recipe.network))
 
