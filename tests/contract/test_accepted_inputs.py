@@ -143,7 +143,7 @@ CANDIDATES = [("2", "d1", 2, 3.0), ("2", "d2", 1, 9.5), ("10", "d3", 3, 1.0), ("
 BY_SCORE = [("2", "d2"), ("2", "d1"), ("10", "d3"), ("10", "d0"), ("10", "d2")]
 
 
-def supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
+def read_supplied_rows(dataset: Dataset) -> list[tuple[str, str]]:
     ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert ranking is not None
     ranks = ranking.groupby("qid", sort=False).cumcount() + 1
@@ -155,7 +155,7 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     rows = (dict(zip(("qid", "docno", "rank", "score"), row, strict=True)) for row in CANDIDATES)
     directory = write_files(tmp_path / "input", rerank(*rows))
     dataset = Dataset(directory)
-    assert supplied_rows(dataset) == BY_SCORE
+    assert read_supplied_rows(dataset) == BY_SCORE
     assert dataset.topics["qid"].tolist() == ["2", "10"]
     assert dataset.documents["docno"].tolist() == ["d0", "d1", "d2", "d3"]
     assert dataset.description.endswith(f"re-ranking the documents of {directory / 'rerank.jsonl'}")
@@ -163,7 +163,7 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     runs = write_files(tmp_path / "run", {"run.txt.gz": run})
     for path in (runs, runs / "run.txt.gz"):
         reranked = Dataset(directory, path)
-        assert supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
+        assert read_supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
         assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
     assert len({dataset.fingerprint, reranked.fingerprint, Dataset(directory, runs, order="score").fingerprint}) == 3
     assert reranked.corpus_fingerprint == dataset.corpus_fingerprint

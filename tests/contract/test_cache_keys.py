@@ -49,7 +49,7 @@ def record_calls(files: set[Path]) -> Iterator[None]:
         threading.setprofile(outer[1])
 
 
-class Keys:
+class KeyRecorder:
     """Recorder of the files that fingerprints and cache keys depend on, and of executed files that an artifact's key omits."""
 
     def __init__(self, patch: Patch) -> None:
@@ -103,7 +103,7 @@ FUSIONS = ("ensemble", "fusion")  # of many components
 def test_fingerprint_covers_all_executed_code(
     name: str, make_execution: MakeExecution, topics_and_corpus: Path, all_checkpoints_dir: Path, monkeypatch: Patch
 ) -> None:
-    keys, files = Keys(monkeypatch), set[Path]()
+    keys, files = KeyRecorder(monkeypatch), set[Path]()
     execution = make_execution(topics_and_corpus, checkpoints=all_checkpoints_dir)
     with record_calls(files):
         execution.get_ranking(SYSTEMS[name].stage)

@@ -192,14 +192,14 @@ def test_dropout_rates_are_published(name: str, rate: float) -> None:
     assert {module.p for module in build(name).modules() if isinstance(module, torch.nn.Dropout)} == {rate}
 
 
-def all_pairs(queries: list[list[int]], premises: list[list[int]]) -> TokenisedPairs:
+def combine_pairs(queries: list[list[int]], premises: list[list[int]]) -> TokenisedPairs:
     rows = np.meshgrid(np.arange(len(queries)), np.arange(len(premises)))
     return TokenisedPairs(PaddedTexts.from_ids(queries), PaddedTexts.from_ids(premises), rows[0].ravel(), rows[1].ravel())
 
 
 def test_score_pairs_equals_forward(name: str) -> None:
     ranker, queries, premises = build(name), generate_texts(1, 3, 10), [[], *generate_texts(2, 30, 40)]
-    pairs = all_pairs(queries, premises)
+    pairs = combine_pairs(queries, premises)
     actual = score_pairs(ranker, pairs, CPU)
     assert actual.dtype == np.float32
     with torch.no_grad():
@@ -208,7 +208,7 @@ def test_score_pairs_equals_forward(name: str) -> None:
 
 
 def test_scores_do_not_depend_on_threads(name: str) -> None:
-    ranker, pairs = build(name), all_pairs(generate_texts(1, 3, 10), generate_texts(2, 120, 60))
+    ranker, pairs = build(name), combine_pairs(generate_texts(1, 3, 10), generate_texts(2, 120, 60))
     before, scores = torch.get_num_threads(), []
     try:
         for threads in (1, 2, 3):

@@ -50,7 +50,7 @@ BERT: dict[str, Any] = {"encoder": EncoderSettings(learning_rate=1e-3, frozen_la
 TAGGER = {"dimensions": 6, "letter_dimensions": 4, "filters": 3, "hidden": 6, "dropout": 0.1, "longest": 12}
 
 
-def recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
+def build_recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -> Recipe:
     """Build a recipe of two epochs, with a validation at the end of each and micro-batches of half a batch."""
     sizes = {"batch_size": batch_size, "micro_batch_size": batch_size // 2}
     training = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=0.01, warmup_fraction=0.5, **sizes)
@@ -58,16 +58,16 @@ def recipe(task: Any, network: dict[str, Any], batch_size: int, **fields: Any) -
 
 
 RECIPES = {  # with batch sizes for three batches per epoch, the last of which is smaller
-    "pairs": recipe(PairwiseSpec(), {"dimensions": 20}, 180),
-    "contrastive": recipe(ContrastiveSpec(), {"dimensions": 20, "latent": 30}, 180, ranker="snrm"),
-    "quality": recipe(QualitySpec(("ukp",), 3), {}, 6, ranker="tfr_bert", **BERT),
-    "distillation": recipe(DistillationSpec(list_size=4), {"dimensions": 20}, 8),
-    "term_weighting": recipe(
+    "pairs": build_recipe(PairwiseSpec(), {"dimensions": 20}, 180),
+    "contrastive": build_recipe(ContrastiveSpec(), {"dimensions": 20, "latent": 30}, 180, ranker="snrm"),
+    "quality": build_recipe(QualitySpec(("ukp",), 3), {}, 6, ranker="tfr_bert", **BERT),
+    "distillation": build_recipe(DistillationSpec(list_size=4), {"dimensions": 20}, 8),
+    "term_weighting": build_recipe(
         TermWeightingSpec(max_passages=50), {"words": 12, "pieces": 60}, 20,
         ranker=None, enricher="deepct", encoder=BERT["encoder"],
     ),
-    "tagging": recipe(TaggingSpec(("essays", "webd")), TAGGER, 40, ranker=None, enricher="targer"),
-    "language_model": recipe(
+    "tagging": build_recipe(TaggingSpec(("essays", "webd")), TAGGER, 40, ranker=None, enricher="targer"),
+    "language_model": build_recipe(
         LanguageModelSpec(max_passages=128, passages_per_example=4, negative_samples=20), TAGGER, 12,
         ranker=None, enricher="targer",
     ),
@@ -119,7 +119,7 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
     return work
 
 
-def with_encoder(recipe: Recipe, work: Path) -> Recipe:
+def replace_encoder(recipe: Recipe, work: Path) -> Recipe:
     """Replace the encoder of a recipe by that of the fixture `work`, if the recipe has encoder settings."""
     encoder = recipe.encoder
     return replace(recipe, encoder=replace(encoder, name=str(work.parent / "tiny"))) if encoder != EncoderSettings() else recipe
@@ -127,14 +127,14 @@ def with_encoder(recipe: Recipe, work: Path) -> Recipe:
 
 def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
     """Build the network of a recipe and the training task that fits it."""
-    recipe = with_encoder(RECIPES[task], work)
+    recipe = replace_encoder(RECIPES[task], work)
     trainee = build_network(recipe, work / default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
     """Train a network and return its checkpoint, `work / name`; the training state is in work/fit/TASK."""
-    recipe, checkpoint, run = with_encoder(recipe, work), work / name, recipe.task.table_name()
+    recipe, checkpoint, run = replace_encoder(recipe, work), work / name, recipe.task.table_name()
     fit(run, recipe, work, work / default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
     return checkpoint
 

@@ -21,7 +21,7 @@ from training.tasks.distillation import DistillationSpec
 
 
 @pytest.fixture
-def titled(corpus_with_topics: Path) -> Path:
+def debates(corpus_with_topics: Path) -> Path:
     """Give each argument a debate title: its conclusion and enough further words that the title paraphrases no topic."""
     arguments = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"]
     for record in arguments:
@@ -31,9 +31,9 @@ def titled(corpus_with_topics: Path) -> Path:
 
 
 @pytest.fixture
-def prepare(titled: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
+def prepare(debates: Path, all_checkpoints_dir: Path, work_dir: Path) -> Command:
     """Return a function that returns the command that prepares the teacher's scores of 8 documents for each of 60 titles."""
-    paths = ["-i", str(titled), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    paths = ["-i", str(debates), "--work-dir", str(work_dir), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
     return lambda *flags: ["prepare", "distillation", *paths, "--titles", "60", "--documents", "8", *flags]
 
 
@@ -43,7 +43,7 @@ def write_topics(file: Path, titles: list[str]) -> None:
 
 
 def test_scores_are_those_of_the_teachers_ranking(
-    prepare: Command, titled: Path, work_dir: Path, make_execution: MakeExecution, all_checkpoints_dir: Path, tmp_path: Path
+    prepare: Command, debates: Path, work_dir: Path, make_execution: MakeExecution, all_checkpoints_dir: Path, tmp_path: Path
 ) -> None:
     assert main(prepare("--system", "dirichlet")) == 0  # caches rankings of other titles
     assert main(prepare("--system", "dirichlet", "--seed", "3", "--overwrite")) == 0
@@ -52,7 +52,7 @@ def test_scores_are_those_of_the_teachers_ranking(
     assert set(table.groupby("topic").size()) == {8}
     assert {"topics.xml", "args-me.json", "titles"} <= set(manifest.inputs["input"])
     title = table["topic"].unique()[0]
-    single_topic = Path(shutil.copytree(titled, tmp_path / "single"))
+    single_topic = Path(shutil.copytree(debates, tmp_path / "single"))
     write_topics(single_topic / "topics.xml", [title])
     execution = make_execution(single_topic, checkpoints=all_checkpoints_dir)
     ranking, rows = execution.get_ranking(FUSION_CANDIDATES["dirichlet"]), table[table["topic"] == title]
@@ -63,11 +63,11 @@ def test_scores_are_those_of_the_teachers_ranking(
 
 
 def test_topics_are_excluded_and_faults_keep_the_table(
-    prepare: Command, titled: Path, work_dir: Path, assert_fails: AssertFails
+    prepare: Command, debates: Path, work_dir: Path, assert_fails: AssertFails
 ) -> None:
     flags = ["--system", "dirichlet"]
     assert main(prepare(*flags)) == 0
-    titles, excluded = load_table(work_dir)[0]["topic"].unique(), titled / "excluded.xml"
+    titles, excluded = load_table(work_dir)[0]["topic"].unique(), debates / "excluded.xml"
     write_topics(excluded, [title.partition(",")[0] for title in titles[:-1]])
     for changed in (["--topics", str(excluded)], ["--seed", "3"], ["--documents", "4"]):
         assert_fails(5, "use --overwrite", *prepare(*flags, *changed))
@@ -81,5 +81,5 @@ def test_topics_are_excluded_and_faults_keep_the_table(
     with pytest.raises(InputError, match="1 title; at least 2 are needed"):
         DistillationSpec().build_task(Recipe(ranker="knrm", task=DistillationSpec()), None, work_dir, CPU)  # type: ignore[arg-type]
     assert_fails(2, "did you mean 'dirichlet'?", *prepare("--system", "dirichlett"))
-    (titled / "args-me.json").write_text((titled / "args-me.json").read_text().replace("discussionTitle", "title"))
+    (debates / "args-me.json").write_text((debates / "args-me.json").read_text().replace("discussionTitle", "title"))
     assert_fails(3, "0 of 0 debate titles differ from all topics", *prepare(*flags))

@@ -71,25 +71,25 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def fitted(members: Path) -> Path:
+def fusion_dir(members: Path) -> Path:
     """Fit the fusion of `RECIPE`, and return its checkpoint."""
     assert main(fuse(members)) == 0
     return members / "mine"
 
 
-def read_table(fitted: Path, name: str, index: str) -> pd.DataFrame:
+def read_table(fusion_dir: Path, name: str, index: str) -> pd.DataFrame:
     """Read a table of results, only with its rows of nDCG@5 if it has a column `measure`."""
-    table = pd.read_csv(fitted.with_name("mine-tables") / f"mine_{name}.csv").set_index(index)
+    table = pd.read_csv(fusion_dir.with_name("mine-tables") / f"mine_{name}.csv").set_index(index)
     return table[table["measure"] == "nDCG@5 all"] if "measure" in table else table
 
 
-def test_runs_reach_the_reported_measures(fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_reach_the_reported_measures(fusion_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SYSTEMS, "mine", System("mine", MINE, "A weighted sum."))
-    flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(fitted.parent), "--device", "cpu"]
+    flags = ["--system", "mine", "--system", "dirichlet", "--checkpoints", str(fusion_dir.parent), "--device", "cpu"]
     assert submission(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "out"), *flags]) == 0
     runs = (read_run(tmp_path / "out" / f"aragorn-{name}.txt") for name in ("mine", "dirichlet"))
     ranked, dirichlet = (evaluate_run(run, read_qrels(QRELS)).mean() for run in runs)
-    metrics, means = json.loads((fitted / "metrics.json").read_text()), read_table(fitted, "means", "run")["mean"]
+    metrics, means = json.loads((fusion_dir / "metrics.json").read_text()), read_table(fusion_dir, "means", "run")["mean"]
     assert ranked[list(metrics["in-sample"]["sample"])].to_dict() == pytest.approx(metrics["in-sample"]["sample"], abs=1e-4)
     validated = metrics["cross-validated"]["sample"]["nDCG@5 all"]
     assert means["mine"] == pytest.approx(validated, abs=1e-4)
@@ -97,14 +97,14 @@ def test_runs_reach_the_reported_measures(fitted: Path, tmp_path: Path, monkeypa
     assert means["mine"] > means["dirichlet"] + 0.05
 
 
-def test_weights_are_those_of_the_model(fitted: Path) -> None:
-    model, weights = read_config(fitted, LinearFusion), read_table(fitted, "weights", "feature")
+def test_weights_are_those_of_the_model(fusion_dir: Path) -> None:
+    model, weights = read_config(fusion_dir, LinearFusion), read_table(fusion_dir, "weights", "feature")
     assert {member.name: member.pool_depth for member in model.members} == {"bm25": 0, "dirichlet": 20, "dirichlet_rm3": 10}
     assert model.weights["length"] > 0.1  # long arguments are relevant in the sample
     assert weights["weight"].to_dict() == pytest.approx({"intercept": model.intercept, **model.weights})
     assert (weights["ci_low"] < weights["weight"]).all()
     assert (weights["weight"] < weights["ci_high"]).all()
-    assert count_colours((fitted / "ablation.png").read_bytes()) > 20
+    assert count_colours((fusion_dir / "ablation.png").read_bytes()) > 20
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_weights_are_those_of_the_model(fitted: Path) -> None:
         ("learners", "learner", {"ridge", "trees", "ranknet"}),
     ],
 )
-def test_variants_are_compared_with_the_fusion(fitted: Path, name: str, index: str, rows: set[str]) -> None:
-    means, table = read_table(fitted, "means", "run")["mean"], read_table(fitted, name, index)
+def test_variants_are_compared_with_the_fusion(fusion_dir: Path, name: str, index: str, rows: set[str]) -> None:
+    means, table = read_table(fusion_dir, "means", "run")["mean"], read_table(fusion_dir, name, index)
     mean = table["mean"].get("mine", means["mine"])
     assert set(table.index) == rows
     assert table["difference"].tolist() == pytest.approx((table["mean"] - mean).tolist(), abs=2e-6)

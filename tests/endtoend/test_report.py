@@ -41,9 +41,9 @@ NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_d
 
 
 @pytest.fixture(scope="module")
-def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs, qrels and a report."""
-    directory = tmp_path_factory.mktemp("reported")
+    directory = tmp_path_factory.mktemp("report_dir")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
     content = json.loads(file.read_text())
     content["arguments"] = content["arguments"][::4]
@@ -62,7 +62,7 @@ def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_deepct(checkpoints, "deepct")
     write_targer(checkpoints, "targer_essays")
     write_quality_reranking(checkpoints, "quality", 7, 2.0)
-    flags = [*path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
+    flags = [*build_path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
     assert submission(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
     top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
     lines = [f"{qid} 0 {docno} {row % 3}\n" for row, (qid, docno) in enumerate(zip(top["qid"], top["docno"], strict=True))]
@@ -72,17 +72,17 @@ def reported(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copied(reported: Path, tmp_path: Path) -> Path:
-    """Copy `reported` for a test that modifies it."""
-    return Path(shutil.copytree(reported, tmp_path / "copied"))
+def copy(report_dir: Path, tmp_path: Path) -> Path:
+    """Copy `report_dir` for a test that modifies it."""
+    return Path(shutil.copytree(report_dir, tmp_path / "copy"))
 
 
-def path_flags(directory: Path) -> list[str]:
+def build_path_flags(directory: Path) -> list[str]:
     return ["-i", str(directory / "input"), "--checkpoints", str(directory / "checkpoints")]
 
 
 def report(directory: Path, runs: str = "out") -> int:
-    return training(["report", str(directory / runs), *path_flags(directory), "--qrels", str(directory / "qrels")])
+    return training(["report", str(directory / runs), *build_path_flags(directory), "--qrels", str(directory / "qrels")])
 
 
 def select_runs(directory: Path, *systems: str) -> None:
@@ -97,23 +97,23 @@ def read_report(directory: Path, runs: str = "out") -> str:
 
 
 @pytest.fixture(scope="module")
-def page(reported: Path) -> ParsedPage:
-    return ParsedPage(read_report(reported))
+def page(report_dir: Path) -> ParsedPage:
+    return ParsedPage(read_report(report_dir))
 
 
-def test_report_is_self_contained(reported: Path, page: ParsedPage) -> None:
+def test_report_is_self_contained(report_dir: Path, page: ParsedPage) -> None:
     assert not {"script", "link", "iframe", "object", "b"} & set(page.elements)
     assert MARKUP in page.text  # escaped
-    html = read_report(reported)
+    html = read_report(report_dir)
     identifiers = set(re.findall(r' id="([^"]+)"', html))
     sources = re.findall(r' (?:src|href)="([^"]+)"', html)
     assert all(source.startswith("data:image/png;base64,") or source[1:] in identifiers for source in sources)
 
 
-def test_report_tables_show_the_measures(reported: Path, page: ParsedPage) -> None:
-    qrels = read_qrels(reported / "qrels").query("docno != 'elsewhere'")
-    values = {name: evaluate_run(read_run(reported / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
-    headlines = re.split("<caption>(?=nDCG@5<)", read_report(reported))[1].partition("</table>")[0]
+def test_report_tables_show_the_measures(report_dir: Path, page: ParsedPage) -> None:
+    qrels = read_qrels(report_dir / "qrels").query("docno != 'elsewhere'")
+    values = {name: evaluate_run(read_run(report_dir / "out" / f"aragorn-{name}.txt"), qrels) for name in NAMES}
+    headlines = re.split("<caption>(?=nDCG@5<)", read_report(report_dir))[1].partition("</table>")[0]
     rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', headlines, re.DOTALL)
     expected = {name: [format_value(table[measure].mean()) for measure in HEADLINE_MEASURES] for name, table in values.items()}
     assert {name: re.findall(r"<strong>(.*?)</strong>", row) for name, row in rows} == expected
@@ -124,8 +124,8 @@ def test_report_tables_show_the_measures(reported: Path, page: ParsedPage) -> No
     assert "Fitted or tuned to these judgments" not in page.text
 
 
-def test_report_describes_each_topic(reported: Path, page: ParsedPage) -> None:
-    html = read_report(reported)
+def test_report_describes_each_topic(report_dir: Path, page: ParsedPage) -> None:
+    html = read_report(report_dir)
     assert html.count('<details class="topic"') == 3
     assert re.search(r"Expanded query of dirichlet_rm3: topic\w+ 1\.00, ", page.text)
     commands = [shlex.split(match) for match in re.findall(r"Reproduce: (\./run\.sh .*)", page.text)]
@@ -135,10 +135,10 @@ def test_report_describes_each_topic(reported: Path, page: ParsedPage) -> None:
     assert min(components.count("claim"), components.count("premise")) > 3  # the legends alone have one of each per topic
 
 
-def test_report_compares_retrieval_by_conclusion_and_full_text(reported: Path, page: ParsedPage) -> None:
-    qrels = read_qrels(reported / "qrels")
+def test_report_compares_retrieval_by_conclusion_and_full_text(report_dir: Path, page: ParsedPage) -> None:
+    qrels = read_qrels(report_dir / "qrels")
     relevant = set(map(tuple, qrels.loc[qrels["rel"] > 0, ["qid", "docno"]].to_numpy()))
-    runs = [read_run(reported / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")]
+    runs = [read_run(report_dir / "out" / f"aragorn-{name}.txt") for name in ("bm25", "bm25_arguments")]
     conclusions, arguments = (relevant & set(map(tuple, run[["qid", "docno"]].to_numpy())) for run in runs)
     expected = (
         f"{len(conclusions & arguments)} retrieved both by conclusion (bm25) and by full text (bm25_arguments), "
@@ -147,10 +147,10 @@ def test_report_compares_retrieval_by_conclusion_and_full_text(reported: Path, p
     assert expected in " ".join(page.text.split())
 
 
-def test_report_marks_best_and_worst_argument_by_quality(reported: Path) -> None:
-    documents = load_documents(reported / "input").set_index("docno")
-    network, html = load_checkpoint(reported / "checkpoints" / "tfr_bert"), read_report(reported)
-    for qid, query in Dataset(reported / "input").topics.to_numpy():
+def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> None:
+    documents = load_documents(report_dir / "input").set_index("docno")
+    network, html = load_checkpoint(report_dir / "checkpoints" / "tfr_bert"), read_report(report_dir)
+    for qid, query in Dataset(report_dir / "input").topics.to_numpy():
         section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
         rows = re.findall(rf'<dt id="text-{qid}-(\S+)">(.*?)</dt>', section, re.DOTALL)
         assert len(rows) > 5
@@ -164,33 +164,33 @@ def test_report_marks_best_and_worst_argument_by_quality(reported: Path) -> None
             assert all(f'href="#text-{qid}-{marked}"' in cell for cell in cells)
 
 
-def test_report_compares_with_primary_run_and_lists_fits(copied: Path) -> None:
-    file = copied / "checkpoints" / "dirichlet" / "provenance.json"  # a component of tfr_bert
-    trained_on = {"input": {"qrels": sha256_file(copied / "qrels")}}
+def test_report_compares_with_primary_run_and_lists_fits(copy: Path) -> None:
+    file = copy / "checkpoints" / "dirichlet" / "provenance.json"  # a component of tfr_bert
+    trained_on = {"input": {"qrels": sha256_file(copy / "qrels")}}
     file.write_text(json.dumps({**json.loads(file.read_text()), "training_data": trained_on}))
-    select_runs(copied, "bm25", "tfr_bert")
-    assert report(copied, "selected") == 0
-    html = read_report(copied, "selected")
+    select_runs(copy, "bm25", "tfr_bert")
+    assert report(copy, "selected") == 0
+    html = read_report(copy, "selected")
     assert re.findall(r'class="baseline"><th scope="row">(\w+)</th>', html) == ["bm25"] * 3
     assert re.findall(r"results are optimistic\): ([\w, ]+)\.", html) == ["tfr_bert"]
 
 
-def test_report_of_one_run_and_of_another_input(copied: Path, capsys: Capture) -> None:
-    select_runs(copied, "bm25")
-    assert report(copied, "selected") == 0
-    html, before = read_report(copied, "selected"), read_report(copied)
+def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> None:
+    select_runs(copy, "bm25")
+    assert report(copy, "selected") == 0
+    html, before = read_report(copy, "selected"), read_report(copy)
     assert "No other run." in html
     assert "3 topics: the randomisation test cannot reach p &lt; .250" in html
     assert not re.search("(highest|lowest) quality<", html)  # no run by quality
-    file = copied / "input" / "topics.xml"
+    file = copy / "input" / "topics.xml"
     file.write_text(file.read_text().replace("<number>1<", "<number>7<"))
-    assert report(copied) == 3
+    assert report(copy) == 3
     assert "the runs are on another input" in capsys.readouterr().err
-    assert read_report(copied) == before
+    assert read_report(copy) == before
 
 
-def test_words_are_shaded_by_frequency(copied: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = copied / "input" / "args-me.json"
+def test_words_are_shaded_by_frequency(copy: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = copy / "input" / "args-me.json"
     content = json.loads(file.read_text())
     text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
     content["arguments"][0]["premises"][0]["text"] = text
@@ -199,7 +199,7 @@ def test_words_are_shaded_by_frequency(copied: Path, make_execution: MakeExecuti
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     assert stage.enrichment is not None
-    execution = make_execution(copied / "input", checkpoints=copied / "checkpoints")
+    execution = make_execution(copy / "input", checkpoints=copy / "checkpoints")
     document = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
     for spans in (document.original, document.enriched):
         assert "".join(span.text for span in spans).split() == text.split()

@@ -37,7 +37,7 @@ def build(name: str) -> tuple[Ranker, dict[str, Tensor], dict[str, Tensor]]:
     return ranker, inputs, expected
 
 
-def pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def read_pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     query, document = inputs[f"{batch}.query_ids"], inputs[f"{batch}.doc_ids"]
     return query.clamp(min=0), query >= 0, document.clamp(min=0), document >= 0
 
@@ -49,7 +49,7 @@ def pairs(inputs: dict[str, Tensor], batch: str) -> tuple[Tensor, Tensor, Tensor
 def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) -> None:
     ranker, inputs, expected = build(name)
     scores = expected[f"{batch}.score_alone_f64"]
-    query, query_mask, *document = pairs(inputs, batch)
+    query, query_mask, *document = read_pairs(inputs, batch)
     width = query.shape[1] if padded else max(1, int(query_mask.sum(1).max()))  # length of the longest query
     # Relative above 1: CEDR-DRMM's scores are near 200, from histograms that the reference computes in float32.
     actual = ranker(query[:, :width], query_mask[:, :width], *document)
@@ -61,7 +61,7 @@ def test_scores_do_not_depend_on_the_batch(name: str, batch: str, padded: bool) 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_cls_similarities_and_histograms(name: str, batch: str) -> None:
     ranker, inputs, expected = build(name)
-    query, query_mask, document, document_mask = pairs(inputs, batch)
+    query, query_mask, document, document_mask = read_pairs(inputs, batch)
     encoded, rows = ranker.encoder(query, query_mask, document, document_mask), AS_IF_ALONE[batch]
     assert_close(encoded.cls[rows], expected[f"{batch}.cls_f64"][rows], 1e-6)
     if name == "vanilla_bert" or batch == "split":

@@ -15,7 +15,7 @@ MUS = [1.0] + [0.95 - 0.1 * index for index in range(20)]
 SIGMAS = [0.001] + [0.1] * 20
 
 
-def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
+def build_ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
     """Return the unit vectors of the n-grams inside a text that have no unknown word."""
     convolution = network.convolutions[window - 1]
     vectors = []
@@ -29,8 +29,8 @@ def ngrams(network: ConvKNRM, text: list[int], window: int) -> list[Tensor]:
 def score(network: ConvKNRM, query: list[int], document: list[int]) -> float:
     total, weights = float(network.linear.bias), iter(network.linear.weight[0].tolist())
     for (q, d), (mu, sigma) in product(NGRAM_PAIRS, zip(MUS, SIGMAS, strict=True)):
-        weight, document_ngrams = next(weights), ngrams(network, document, d)
-        for query_ngram in ngrams(network, query, q):
+        weight, document_ngrams = next(weights), build_ngrams(network, document, d)
+        for query_ngram in build_ngrams(network, query, q):
             similarities = [float(query_ngram @ ngram) for ngram in document_ngrams]
             count = sum(math.exp(-((similarity - mu) ** 2) / (2 * sigma**2)) for similarity in similarities)
             total += weight * 0.01 * math.log(max(count, 1e-10))

@@ -13,7 +13,7 @@ from training.tasks.pairs import hinge_loss, l1_norm
 NAMES, TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
 
 
-def ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
     """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a vector like other words."""
     real = golden != 40
     return torch.where(real, golden + 2, 0).long(), real
@@ -37,9 +37,9 @@ def build(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], 
 def test_representations_and_scores(name: str) -> None:
     network, inputs, expected = build(name)
     for text in TEXTS:
-        assert_close(network.encode(*ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+        assert_close(network.encode(*convert_ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
     dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
-    assert_close(network(*ids(inputs["query_ids"]), *ids(inputs["doc1_ids"])), dot)
+    assert_close(network(*convert_ids(inputs["query_ids"]), *convert_ids(inputs["doc1_ids"])), dot)
     assert dot.max() > 0
 
 
@@ -48,7 +48,7 @@ def test_representations_and_scores(name: str) -> None:
 @pytest.mark.parametrize("text", TEXTS)
 def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
     network, inputs, expected = build(name, padded=True)
-    token_ids, mask = ids(inputs[f"{text}_ids"])
+    token_ids, mask = convert_ids(inputs[f"{text}_ids"])
     full = mask.all(1)  # for other texts the reference also counts windows of padding
     assert full.any()
     assert_close(network.encode(token_ids, mask)[full], expected[f"{text}_repr_f64"][full])

@@ -9,13 +9,13 @@ import torch
 
 from submission.models.padding import pad
 from submission.models.rankers import get_ranker_class, list_rankers
-from tests.contract.test_rankers import build, texts
+from tests.contract.test_rankers import build, generate_texts
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device"),
 ]
-INPUTS = (*pad(texts(1, 40, 10)), *pad(texts(2, 40, 60)))
+INPUTS = (*pad(generate_texts(1, 40, 10)), *pad(generate_texts(2, 40, 60)))
 
 
 @pytest.mark.parametrize("name", [name for name in list_rankers() if get_ranker_class(name).token_unit == "pieces"])

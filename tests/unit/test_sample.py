@@ -32,7 +32,7 @@ def test_qrels_are_graded_and_match_corpus() -> None:
     assert read_qrels(QRELS)["qid"].nunique() == len(load_topics(find_topic_files(SAMPLE)))
 
 
-def java_hash(text: str) -> int:
+def compute_java_hash(text: str) -> int:
     units = text.encode("utf-16-be")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -44,8 +44,8 @@ def test_ids_are_text_hashes() -> None:
     arguments = [a for file in find_corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
     for argument in arguments:
         premise = " ".join(part["text"] for part in argument["premises"])
-        text = (31 * java_hash(premise) + java_hash(argument["conclusion"])) % 2**32
-        assert argument["id"] == f"S{java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
+        text = (31 * compute_java_hash(premise) + compute_java_hash(argument["conclusion"])) % 2**32
+        assert argument["id"] == f"S{compute_java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")

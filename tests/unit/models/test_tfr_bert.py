@@ -10,9 +10,9 @@ from transformers import BertConfig, BertModel
 from submission.models.bert_config import QUERY_LENGTH
 from submission.models.padding import pad
 from submission.models.rankers.tfr_bert import TFRBERT
-from tests.contract.test_rankers import BERT, texts
+from tests.contract.test_rankers import BERT, generate_texts
 
-QUERIES, DOCUMENTS = [[], *texts(1, 7, 10)], [*texts(2, 6, 17), [], [5]]  # each document in one chunk
+QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]  # each document in one chunk
 
 
 def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor:

@@ -9,9 +9,9 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.models.padding import pad
 from submission.models.rankers.vanilla_bert import VanillaBERT
-from tests.contract.test_rankers import build, texts
+from tests.contract.test_rankers import build, generate_texts
 
-INPUTS = (*pad([[], *texts(1, 8, 10)]), *pad([*texts(2, 7, 40), [], [5]]))
+INPUTS = (*pad([[], *generate_texts(1, 8, 10)]), *pad([*generate_texts(2, 7, 40), [], [5]]))
 
 
 def test_cls_only_layer_preserves_scores_and_gradients() -> None:

@@ -14,7 +14,7 @@ from submission.errors import UsageError
 from submission.models.padding import pad
 from submission.models.ranker import Ranker
 from submission.models.rankers import list_rankers
-from tests.contract.test_rankers import build, texts
+from tests.contract.test_rankers import build, generate_texts
 from training.fitting.distributed import SINGLE_PROCESS, DistributedProcesses, join_process_group
 from training.fitting.task import Task
 from training.tasks.pairs import pairwise_loss
@@ -23,7 +23,7 @@ from training.tasks.pairs import pairwise_loss
 class PairTask(Task):
     """A task with a pairwise loss over eight triples of random texts."""
 
-    queries, positives, negatives = texts(1, 8, 10), texts(2, 8, 40), texts(3, 8, 40)
+    queries, positives, negatives = generate_texts(1, 8, 10), generate_texts(2, 8, 40), generate_texts(3, 8, 40)
 
     def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         inputs = (pad([texts[row] for row in micro_batch]) for texts in (self.queries, self.positives, self.negatives))
