@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 
 class Engine(Protocol):
-    """Workers that apply a function to inputs.
+    """Interface of engines: one or more workers that apply a function to inputs, in this process or on a cluster.
 
     Callers partition the work independently of the engine, so that results are bit-identical for any worker count.
     """

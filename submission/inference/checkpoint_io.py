@@ -65,7 +65,7 @@ class ProbeEntry(Protocol):
 
 @dataclass(frozen=True)
 class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
-    """A loaded checkpoint, whose network is in evaluation mode.
+    """A loaded checkpoint of a network, which is in evaluation mode.
 
     A checkpoint is pickled as a path; the receiving process loads and verifies the checkpoint once.
     """
@@ -127,7 +127,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
 
     def get_network(self, device: torch.device) -> NetworkT:
-        """Move the network to a device, set its precision for bulk inference, and return it."""
+        """Move the network to a device, set its encoder's inference precision for that device, and return it."""
         return move_to_device(self.network, device, self.precision)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:

@@ -77,7 +77,7 @@ def batch_by_length(lengths: Sequence[int] | np.ndarray, size: int) -> list[np.n
 
 
 def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> list[np.ndarray]:
-    """Group row numbers into batches of similar length, longest first.
+    """Group row numbers into batches of texts of similar length, longest first.
 
     A batch has at most `max_tokens` tokens including padding, or consists of a single longer text.
     """

@@ -56,7 +56,7 @@ def _differs(stored: TokenAnnotation, current: TokenAnnotation) -> bool:
 
 
 class EnricherCheckpoint(NetworkCheckpoint[Enricher[Any], PassageTokeniser[Any]]):
-    """A loaded checkpoint of an enricher."""
+    """A loaded enricher and its passage tokeniser."""
 
     name_key, probe_type = "enricher", EnricherProbe
 

@@ -79,7 +79,7 @@ class RankerConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
-    """A loaded checkpoint of a ranker."""
+    """A loaded ranker and its tokeniser, which score pairs of raw texts."""
 
     name_key, probe_type = "ranker", RankerProbe
 

@@ -60,7 +60,7 @@ class DocumentChunks:
 
 
 class EncodedPairs:
-    """Encoder output for pairs; each property is computed on access."""
+    """Vectors of a batch of encoded pairs; each property is computed on access."""
 
     def __init__(self, layers: tuple[Tensor, ...], chunks: DocumentChunks, query_length: int, document_length: int) -> None:
         """Create the output from the hidden states (R, T, E) of each layer and the padded lengths Q and D of the texts."""
@@ -255,7 +255,7 @@ class BERTRanker(BERTNetwork, Ranker):
 
 
 class CLSRanker(BERTRanker):
-    """A linear layer over the mean [CLS] vector of a document's chunks."""
+    """Base class of rankers with a linear layer over the mean [CLS] vector of a document's chunks."""
 
     cls_only = True
     dropout: nn.Dropout
@@ -271,7 +271,7 @@ class CLSRanker(BERTRanker):
         return torch.squeeze(self.linear(self.dropout(self.pool(query, query_mask, document, document_mask))), -1)
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
-        """Break the score down into [CLS] and bias."""
+        """Break the score down into the contribution of the [CLS] vector and the bias."""
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)

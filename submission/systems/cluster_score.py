@@ -54,7 +54,7 @@ class ClusterScoreStage(Stage):
         return np.asarray(total / count)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by the debate's documents."""
+        """Break the score down by document: those of the debate among the top `CLUSTER_DEPTH`, and the document itself."""
         top_documents, debate = self._get_top_documents(execution), parse_debate_id(docno)
         members = top_documents[(top_documents["qid"] == qid) & (top_documents["debate"] == debate)]
         score_by_docno = dict(zip(members["docno"], members["score"], strict=True))

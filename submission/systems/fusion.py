@@ -12,11 +12,11 @@ MemberCheckpoints = Mapping[str, Mapping[str, str]]  # member name → checkpoin
 
 
 class FusionModel(Protocol):
-    """A model fitted to the members' scores."""
+    """Interface of models fitted to the scores of a fusion's members."""
 
     @property
     def member_checkpoints(self) -> MemberCheckpoints:
-        """Fingerprints of each member's checkpoints when the model was fitted."""
+        """Fingerprints of each member's checkpoints at the time of fitting."""
 
 
 ModelT = TypeVar("ModelT", bound=FusionModel)

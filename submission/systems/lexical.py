@@ -40,7 +40,7 @@ class LexicalStage(Stage):
         return () if self.enrichment is None else (self.enrichment,)
 
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
-        """Load the parameters. Raises CheckpointError if they were tuned for another enrichment than this stage's."""
+        """Load the parameters. Raises CheckpointError if they were tuned for an enrichment other than this stage's."""
         parameters = checkpoints.load_config(self.checkpoint, LexicalParameters)
         expected = self.enrichment.checkpoint if self.enrichment else None
         if parameters.enrichment != expected:
