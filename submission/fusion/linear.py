@@ -33,7 +33,7 @@ class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LengthFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Logarithm of the document length in words."""
+    """Capped logarithm of the document length in words, a feature of the model."""
 
     cap: Annotated[float, Meta(gt=0, lt=UPPER_BOUND)] = msgspec.field(name="most")  # maximum log length
     weight: BoundedFloat

@@ -107,7 +107,10 @@ def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
 
 
 def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> dict[str, list[str]]:
-    """Map each distinct conclusion, ascending, to its docnos, cached in `store`, whose cache key must depend on it."""
+    """Map each distinct conclusion of a collection, ascending, to its docnos.
+
+    The result is cached in `store`, whose cache key must depend on the collection.
+    """
 
     def build() -> bytes:
         collection = load_conclusions()

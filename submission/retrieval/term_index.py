@@ -76,7 +76,7 @@ class TermIndex:
         return self._analyser.analyse(text)
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
-        """Count the terms of documents `conclusion premise`, which need not be indexed."""
+        """Count the terms of each document `conclusion premise`; the documents need not be indexed."""
         return [Counter(self._analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
@@ -93,7 +93,7 @@ class TermIndex:
         return CollectionStatistics(len(self.lengths), self.token_count, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of the documents with a term, ascending, and its frequencies in them; they may be empty."""
+        """Return the numbers of a term's documents, ascending, and its frequencies in them; both empty for unknown terms."""
         term_id = self.term_ids.get(term)
         return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 

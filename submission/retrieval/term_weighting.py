@@ -34,7 +34,7 @@ def dirichlet_length_penalty(dl: np.ndarray, mu: float) -> np.ndarray:
 
 
 def apply_by_lookup(values: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """Apply a function to non-negative integers, through a lookup table if that needs fewer evaluations."""
+    """Apply an element-wise function to non-negative integers, through a lookup table if that needs fewer evaluations."""
     if len(values) and values.max() < len(values):
         return function(np.arange(values.max() + 1)).take(values)
     return function(values)

@@ -19,7 +19,7 @@ from submission.systems.execution import CheckpointStore
 
 
 class ArgumentIndex:
-    """Context manager of an index of arguments for one system, open until closed or garbage-collected."""
+    """Index of arguments for one system, open until closed, on leaving its context, or garbage-collected."""
 
     def __init__(self, system: System, searcher: Searcher) -> None:
         self._stage, self._searcher = system.stage, searcher.__enter__()
@@ -38,7 +38,7 @@ class ArgumentIndex:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Close the index; files in the cache directory are kept."""
+        """Close the index; files in `cache_dir`, if not None, are kept."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -57,7 +57,9 @@ class LoadedSystem:
     device: torch.device
 
     def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
-        """Return the top-ranked arguments for each query as `qid docno rank score`; scores equal those of `rank`.
+        """Return the top-ranked arguments for each query as `qid docno rank score`.
+
+        Lexical scores equal those of `rank`, neural scores up to 1e-5.
 
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with

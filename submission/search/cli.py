@@ -51,7 +51,7 @@ def run_search(args: argparse.Namespace) -> None:
 
 
 def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
-    """Return the named systems or, if `names` is empty, the default system and a message that explains the choice."""
+    """Return the named systems and "" or, if `names` is empty, the default system and a message that explains the choice."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""
     primary = get_system(catalogue.PRIMARY_SYSTEM)
@@ -101,7 +101,7 @@ def _raise_failures(results: SearchResults) -> None:
 
 
 def _replace_encoding_errors() -> None:
-    """Replace characters that stdin cannot decode or stdout cannot encode, instead of failing."""
+    """Make stdin and stdout replace characters that they cannot decode or encode, instead of raising an error."""
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -11,7 +11,7 @@ from submission.data.input_files import is_invalid_id
 from submission.errors import InputError, UsageError, abbreviate
 from submission.search.corpus import Corpus
 
-MAX_CHARACTERS = 10_000  # per query
+MAX_QUERY_CHARACTERS = 10_000
 SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable arguments of the command
 Arguments = pd.DataFrame | Iterable[str] | Path
@@ -59,9 +59,9 @@ def build_topics(queries: Queries) -> pd.DataFrame:
 def clean_query(text: str) -> str:
     """Normalise a query to a single line, like the title of a topic; raise UsageError if it is empty or too long."""
     text = text.strip()
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MAX_QUERY_CHARACTERS:
         start = abbreviate(text[:40])
-        raise UsageError(f"query has {len(text)} characters ('{start}…'); shorten it to at most {MAX_CHARACTERS}")
+        raise UsageError(f"query has {len(text)} characters ('{start}…'); shorten it to at most {MAX_QUERY_CHARACTERS}")
     query = " ".join("".join(REPLACEMENTS.get(unicodedata.category(character), character) for character in text).split())
     if not query:
         raise UsageError("empty query; enter at least one word, e.g. 'Should zoos be abolished?'")

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class QueryExecution(Execution):
-    """Execution of queries; rankings and scores equal those of `rank` for topics with these titles."""
+    """Execution of queries; scores equal those of `rank` for topics with these titles (neural scores up to 1e-5)."""
 
     def __init__(self, shared: Execution, corpus: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution for the topics of `corpus`; share the data of `shared`, and cache pair scores in `scratch`."""

@@ -67,7 +67,7 @@ def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -
                 yield position, end, word
 
 
-MAX_WORDS = 60
+MAX_SNIPPET_WORDS = 60
 
 
 @cache
@@ -78,7 +78,7 @@ def compile_term_pattern() -> re.Pattern[str]:
 
 
 class Span(NamedTuple):
-    """Character span."""
+    """Character span of a text; `end` is exclusive."""
 
     start: int
     end: int
@@ -99,7 +99,7 @@ class Snippet(NamedTuple):
 def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnalyser) -> Snippet:
     """Extract the window of sentences with the highest total weight of distinct query terms.
 
-    A window starts with a sentence that contains a query term and extends over as many sentences as fit in MAX_WORDS words;
+    A window starts with a sentence that contains a query term, and has as many sentences as fit in MAX_SNIPPET_WORDS words;
     longer sentences are split. Ties are broken by the number of matches, then by position. If there is no match, the snippet is
     the beginning of the text.
     """
@@ -121,10 +121,10 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
 
 def _iter_windows(text: str) -> Iterator[tuple[Span, Span]]:
     """Yield each sentence and the window that starts with it."""
-    sentences = [(Span(start, end), words) for start, end, words in iter_sentences(text, MAX_WORDS)]
+    sentences = [(Span(start, end), words) for start, end, words in iter_sentences(text, MAX_SNIPPET_WORDS)]
     end = word_count = 0  # of the window
     for first, words in sentences:
-        while end < len(sentences) and word_count + sentences[end][1] <= MAX_WORDS:
+        while end < len(sentences) and word_count + sentences[end][1] <= MAX_SNIPPET_WORDS:
             word_count += sentences[end][1]
             end += 1
         yield first, Span(first.start, sentences[end - 1][0].end)

@@ -204,7 +204,7 @@ def write_artifact(file: Path, content: bytes) -> str:
 
 
 def append_artifact(file: Path, content: bytes) -> None:
-    """Write a file and append it to the journal of its directory; safe for concurrent processes."""
+    """Write a file, and append its entry to the journal of its directory; safe for concurrent processes."""
     entry = ManifestEntry("", write_artifact(file, content))
     try:
         _append_entry(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))

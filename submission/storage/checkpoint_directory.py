@@ -30,7 +30,7 @@ class TrainingData(msgspec.Struct):
 
 
 class Provenance(msgspec.Struct):
-    """Entries that every provenance.json has; networks and fusions add more."""
+    """Entries that every provenance.json has; networks and fusions add further entries."""
 
     files: dict[str, str]  # SHA-256 by file name
     training_data: TrainingData = msgspec.field(default_factory=TrainingData)

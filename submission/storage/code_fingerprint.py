@@ -78,7 +78,7 @@ def program_files() -> list[Path]:
 
 
 def library_versions(files: Collection[Path]) -> dict[str, str]:
-    """Return the installed versions of the distributions that files import or read (DATA_PACKAGES), by name."""
+    """Return the installed versions of the distributions that files import or read (DATA_PACKAGES); "none" if missing."""
     top_level = {name.split(".")[0] for file in files for name in imported_names(file)}
     libraries = top_level - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
     imported_distributions = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in libraries}
@@ -128,7 +128,7 @@ def _collect_files(
 
 
 def _imports_with_registered(file: Path) -> frozenset[str]:
-    """Return the names that a file imports; a package that uses `submission.registry` imports all its modules."""
+    """Return the names that a file imports; for a package that uses `submission.registry`, add all its modules."""
     imports = imported_names(file)
     if file.name != "__init__.py" or "submission.registry" not in imports:
         return imports

@@ -17,7 +17,7 @@ from submission.data.dataset import Dataset
 from submission.errors import SubmissionError, UsageError
 from submission.search import load_system
 from submission.search.corpus import Corpus
-from submission.search.inputs import MAX_CHARACTERS, build_corpus, build_topics, clean_query
+from submission.search.inputs import MAX_QUERY_CHARACTERS, build_corpus, build_topics, clean_query
 from tests.conftest import PREMISE, SAMPLE
 
 TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the legs", "too short"]
@@ -87,7 +87,7 @@ def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     ("queries", "message"),
     [
         ("", "empty query; enter at least one word"),
-        ("zoo " * MAX_CHARACTERS, f"query has {4 * MAX_CHARACTERS - 1} characters ('zoo zoo zoo"),
+        ("zoo " * MAX_QUERY_CHARACTERS, f"query has {4 * MAX_QUERY_CHARACTERS - 1} characters ('zoo zoo zoo"),
         (["a", 7], "queries: query of 2 is 7; expected a string"),
         (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
     ],
@@ -103,7 +103,7 @@ def test_invalid_queries_raise(queries: Any, message: str) -> None:
         ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
         ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
         ("zoo\udcffs", "zoo\ufffds"),
-        ("z" * MAX_CHARACTERS, "z" * MAX_CHARACTERS),
+        ("z" * MAX_QUERY_CHARACTERS, "z" * MAX_QUERY_CHARACTERS),
     ],
     ids=lambda text: ascii(text)[:20],
 )
