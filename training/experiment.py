@@ -94,7 +94,7 @@ def run_experiment(
 
 
 def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells: Sequence[Cell]) -> dict[Cell, Result]:
-    """Compute a batch of cells and cache each result."""
+    """Compute a batch of cells, cache each result and return the results by cell."""
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)

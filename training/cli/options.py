@@ -88,10 +88,10 @@ def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[st
 
 
 def output_path(args: argparse.Namespace, *default: str) -> Path:
-    """Return --output, by default a path below --work-dir, never a shipped file; raise UsageError if both are missing."""
+    """Return --output, or by default a path below --work-dir; raise UsageError if both options are missing."""
     if args.output is None and args.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
-    output: Path = args.output or args.work_dir.joinpath(*default)
+    output: Path = args.output or args.work_dir.joinpath(*default)  # by default, no shipped file is overwritten
     return output
 
 

@@ -53,7 +53,7 @@ class LanguageModel(TARGER):
             yield project(self.output_dropout(states[is_known])), targets[is_known]
 
     def sampled_softmax_loss(self, predicted: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor) -> Tensor:
-        """Return the mean negative log-likelihood by sampled softmax.
+        """Return the mean negative log-likelihood of the targets (a scalar), estimated by sampled softmax.
 
         Args:
             predicted: Predicted vectors (M, E), M ≥ 1.

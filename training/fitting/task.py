@@ -17,7 +17,7 @@ NetworkT = TypeVar("NetworkT", bound=Network)
 
 
 class Task(ABC, Generic[NetworkT]):
-    """Training examples, addressed by row number, with their loss, and separate validation data."""
+    """Training examples with a loss, addressed by row number, and separate validation data."""
 
     data_description: str  # origin, licence and labelling, for the card
     metrics_description: ClassVar[str]  # definition of the metrics, for the card
@@ -103,7 +103,7 @@ class TrainableNetwork:
     provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
     def has_trainable_parameters(self, epochs: int) -> bool:
-        """Return whether any parameter is trainable; raise UsageError unless `epochs` is positive exactly in that case."""
+        """Return whether any parameter is trainable; raise UsageError if `epochs` is 0 but one is, or not 0 but none is."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(

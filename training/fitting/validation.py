@@ -50,7 +50,7 @@ def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, fl
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Return metrics, and whether each query's scores are all equal; raise FloatingPointError if a score is not finite."""
+    """Return metrics, and whether all scores of each query are equal; raise FloatingPointError if one is not finite."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
@@ -134,7 +134,7 @@ def _score_all(ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, 
 def latent_sparsity(
     ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: torch.device
 ) -> dict[str, float]:
-    """Return the percentage of zeros in latent vectors of queries and candidates (Entezari 2020, eq. 3.19)."""
+    """Return the percentages of zeros in latent vectors, for queries and for candidates (Entezari 2020, eq. 3.19)."""
     percentages = {}
     for name, texts, rows in (
         ("query sparsity", queries.queries, query_rows),

@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 
 
 class FusionEvaluation:
-    """Cross-validated evaluation of a learned fusion and its variants on shared features, first loaded or computed."""
+    """Cross-validated evaluation of a learned fusion and its variants; all features are loaded or computed first."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution

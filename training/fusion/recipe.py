@@ -32,7 +32,7 @@ class FitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_field="model", forbid_unknown_fields=True):
-    """Settings of LambdaMART, compared with the ridge regression."""
+    """Settings of LambdaMART, which is compared with ridge regression."""
 
     trees: PositiveInt = 100
     leaves: Annotated[int, Meta(ge=2, le=1000)] = 7  # maximum leaves per tree
@@ -41,7 +41,7 @@ class LambdaMARTSettings(msgspec.Struct, frozen=True, tag="lambdamart", tag_fiel
 
 
 class RankNetSettings(msgspec.Struct, frozen=True, tag="ranknet", tag_field="model", forbid_unknown_fields=True):
-    """Settings of RankNet, compared with the ridge regression."""
+    """Settings of RankNet, which is compared with ridge regression."""
 
     hidden_units: Annotated[int, Meta(ge=0, le=1000)] = 8  # 0: linear model
     steps: PositiveInt = 300  # full-batch Adam steps

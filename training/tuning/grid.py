@@ -251,7 +251,7 @@ def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> 
 
 
 def find_best_point(values: np.ndarray) -> int:
-    """Return the index of the point with the highest mean over topics, of equal points that with the better tie breaker.
+    """Return the index of the point with the highest mean over topics; the tie breaker, then the order decides ties.
 
     Args:
         values: Array (points, topics, 2) of the selection measure and of the tie breaker.
