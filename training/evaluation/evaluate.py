@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from submission.errors import InputError, abbreviate
-from training.evaluation.measures import MEASURES, TOUCHE_NDCG, bpref, compute_measures, touche_ndcg
+from training.evaluation.measures import MEASURES, TOUCHE_NDCG, compute_bpref, compute_measures, compute_touche_ndcg
 
 ALL, CONDENSED = "all", "condensed"  # unjudged documents count as non-relevant; are removed before the cut-off
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
@@ -30,11 +30,11 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     topics = get_evaluated_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
     judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
-    columns = {TOUCHE_NDCG: touche_ndcg(run, qrels, topics)}
+    columns = {TOUCHE_NDCG: compute_touche_ndcg(run, qrels, topics)}
     for treatment, documents in ((CONDENSED, judged), (ALL, run)):
         measures = compute_measures(MEASURES, documents, qrels, topics)
         columns |= {f"{name} {treatment}": column for name, column in measures.items()}
-    columns[BPREF] = bpref(judged, qrels, topics)
+    columns[BPREF] = compute_bpref(judged, qrels, topics)
     for depth in JUDGED_DEPTHS:
         top = run.groupby("qid").head(depth)
         judged_counts = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()

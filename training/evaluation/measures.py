@@ -26,7 +26,7 @@ MEASURES: dict[str, Measure] = {
 BPREF: dict[str, Measure] = {"bpref": lambda evaluation: evaluation.get_bpref(depth=1000, per_query=True, trec_eval=False)}
 
 
-def touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+def compute_touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
     """Compute Touché's nDCG@5 per topic, as the organisers' script does.
 
     The ranking is cut at 5; unjudged documents are then removed and the others move up. Gains are linear grades, discounted by
@@ -60,7 +60,7 @@ def compute_measures(
     return {name: column.reindex(indices).fillna(0.0).set_axis(topics) for name, column in columns.items()}
 
 
-def bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+def compute_bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
     """Compute bpref per topic from a run's judged documents `qid docno rank score`.
 
     If a topic has no document judged non-relevant, trectools divides by zero; bpref is then the recall of relevant documents.

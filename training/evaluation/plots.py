@@ -13,11 +13,11 @@ from training.plotting import new_figure, to_png
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
 
-def _panels(count: int, column_count: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
+def _create_panels(count: int, n_columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
     """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the panels' axes."""
-    rows = -(-count // column_count)
-    fig = new_figure(width * column_count, height * rows)
-    axes = list(fig.subplots(rows, column_count, sharey=sharey, squeeze=False).flat)
+    rows = -(-count // n_columns)
+    fig = new_figure(width * n_columns, height * rows)
+    axes = list(fig.subplots(rows, n_columns, sharey=sharey, squeeze=False).flat)
     for ax in axes[count:]:
         ax.set_visible(False)
     return fig, axes[:count]
@@ -25,7 +25,7 @@ def _panels(count: int, column_count: int, width: float, height: float, sharey: 
 
 def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
     """Plot each system's differences from the baseline per topic (by qid), sorted, in one panel per system."""
-    fig, axes = _panels(len(differences), 2, 5, 2.1, sharey=True)
+    fig, axes = _create_panels(len(differences), 2, 5, 2.1, sharey=True)
     for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
         ordered = by_topic.sort_values(ascending=False)
         ax.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
@@ -106,7 +106,7 @@ class LengthPanel(NamedTuple):
 
 def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
     """Plot scores against lengths: one panel per data set, one point per argument, darker for higher quality."""
-    fig, axes = _panels(len(panels), 3, 3.3, 3.3)
+    fig, axes = _create_panels(len(panels), 3, 3.3, 3.3)
     for ax, panel in zip(axes, panels, strict=True):
         ax.scatter(panel.words, panel.scores, c=panel.quality, cmap="viridis_r", s=4, linewidths=0)
         ax.set_xscale("log")

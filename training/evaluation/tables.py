@@ -11,7 +11,7 @@ from submission.errors import InputError, UsageError, suggest
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from training.evaluation.overlap import Overlap
-from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
+from training.evaluation.significance import MIN_TOPICS, bootstrap_intervals, compare_with_baseline, sample_size_warning
 from training.formatting import format_value
 
 TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # tables of measures per topic, by qrels and run
@@ -127,8 +127,9 @@ def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
         if measure in HEADLINE_MEASURES:
             by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
             sections.append(_to_text(by_run, 4))
-            if untested := by_run.index[by_run["p_randomisation"].isna()].tolist():
-                sections.append(f"no test for {', '.join(untested)}: constant differences, or fewer than two topics")
+            for run, n_topics in by_run.loc[by_run["p_randomisation"].isna(), "n_topics"].items():
+                cause = "constant differences" if n_topics >= MIN_TOPICS else f"fewer than {MIN_TOPICS} topics"
+                sections.append(f"no test for {run}: {cause}")
     return sections
 
 

@@ -64,10 +64,10 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     enriched: Counter[str] = Counter()
     for token, frequency in frequencies.items():
         enriched.update(dict.fromkeys(analyser.analyse(token), frequency))
-    return ShadedDocument(system, docno, _spans(passages, original, analyser), _spans(passages, enriched, analyser))
+    return ShadedDocument(system, docno, _shade(passages, original, analyser), _shade(passages, enriched, analyser))
 
 
-def _spans(
+def _shade(
     passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], analyser: TermAnalyser
 ) -> list[Span]:
     max_frequency, spans = max(counts.values(), default=1), []
