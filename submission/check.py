@@ -132,7 +132,7 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
-    """Load each available checkpoint once."""
+    """Load each available checkpoint once, and report whether it loads."""
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     available = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
     for name, stage in track(list(available.items()), "checkpoints", "checkpoints"):

@@ -58,7 +58,7 @@ class Commands:
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     def add_group(self, name: str, description: str, metavar: str) -> Self:
-        """Add a subcommand that has subcommands of its own, and return these for adding to them."""
+        """Add a subcommand that has subcommands itself; return it as `Commands`, to which they can be added."""
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""Paths of the project's files."""
+"""Define the paths of the project's files."""
 
 from pathlib import Path
 

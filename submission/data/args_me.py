@@ -101,7 +101,7 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id with different texts; `file_names` has one entry per row before filtering duplicates."""
+    """Yield an issue for each id with different texts; `file_names` holds files by the index of `duplicates`."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))

@@ -46,7 +46,7 @@ class _Argument(msgspec.Struct, gc=False):
 
 
 class MetadataStore:
-    """Argument metadata in an SQLite file."""
+    """Stances and portals of arguments, stored by docno in an SQLite file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -33,7 +33,7 @@ def count_words(premises: Iterable[str], min_words: int) -> np.ndarray:
 
 
 def log_collection_size(document_count: int, empty_count: int, short_count: int, min_words: int) -> None:
-    """Log the size of the collection and the numbers of empty premises and of shorter ones than `min_words`."""
+    """Log the size of the collection; short premises are non-empty and have fewer than `min_words` words."""
     if min_words:
         message = "collection: %d of %d arguments (excluded: %d with empty premise, %d shorter than %d words)"
         size = document_count - empty_count - short_count

@@ -20,7 +20,7 @@ from submission.timing import Stopwatch
 
 
 class DatasetReader(Protocol):
-    """Reader of one input format."""
+    """Reader of the topics, documents and candidates of an input directory in one format."""
 
     format_name: str
     topic_files: list[Path]

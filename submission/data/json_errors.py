@@ -99,7 +99,7 @@ def _find_syntax_issue(text: Buffer) -> SyntaxIssue | None:
 
 
 def _find_path(data: Buffer, offset: int) -> JsonPath:
-    """Return the path of the value at an offset."""
+    """Return the path of the value at a byte offset, as far as its keys are known."""
     path: list[str | int | None] = []
     for _, _, path in _iter_tokens(data, offset + 1):  # noqa: B007 only the last path is needed
         pass
