@@ -68,8 +68,8 @@ def test_stances_and_portals_are_read(name: str, open_corpus: OpenMetadata) -> N
 
 
 def test_malformed_file_has_no_metadata(open_corpus: OpenMetadata, caplog: pytest.LogCaptureFixture) -> None:
-    good = to_json(build_argument("a", "CON"))
-    metadata = open_corpus({"idebate.json": good, "debateorg.json": good.replace('"CON"}]', '"CON"}], "x": [')})
+    valid_json = to_json(build_argument("a", "CON"))
+    metadata = open_corpus({"idebate.json": valid_json, "debateorg.json": valid_json.replace('"CON"}]', '"CON"}], "x": [')})
     assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text
 

@@ -101,10 +101,10 @@ def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
     assert build_query([]) == {}
     assert get_scores(six_documents, {"unheard": 1.0}, BM25()) == {}
     assert expand_query(six_documents, {"unheard": 1.0}, BM25(), RM3()) == {"unheard": 1.0}
-    both = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
-    assert both == get_scores(six_documents, {"gun": 1.0}, Dirichlet(10))
-    lower = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
-    assert all(lower[document] < both[document] for document in both)
+    scores = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10))
+    assert scores == get_scores(six_documents, {"gun": 1.0}, Dirichlet(10))
+    lower_scores = get_scores(six_documents, {"gun": 1.0, "unheard": 1.0}, Dirichlet(10, "query"))
+    assert all(lower_scores[document] < scores[document] for document in scores)
 
 
 def test_term_in_most_documents_has_negative_weight(build_index: BuildIndex) -> None:

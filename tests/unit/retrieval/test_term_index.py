@@ -59,8 +59,8 @@ def test_statistics_of_terms(tmp_path: Path) -> None:
 def test_conclusion_equal_to_the_premise_is_counted_once(tmp_path: Path) -> None:
     index = build_index(tmp_path / "premise", settings=IndexSettings("premise", "none"))
     assert index.get_postings("cages")[0].size == 0
-    same = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
-    assert build_index(tmp_path / "same", same).token_count == index.token_count
+    documents = DOCUMENTS.assign(conclusion=DOCUMENTS["premise"])  # as in the TIREx format
+    assert build_index(tmp_path / "same", documents).token_count == index.token_count
 
 
 @pytest.mark.parametrize("text", ["", "the of and", "…"])

@@ -38,9 +38,9 @@ def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecu
 def test_words_are_located_in_texts_with_urls() -> None:
     text, passage = "See http://the-zoo.example/cage the zoo. A cage.", "See   the zoo."
     words = [TokenAnnotation(passage[start:end], start, end, 1.0) for start, end in ((0, 3), (6, 9), (10, 13))]
-    later = [TokenAnnotation("cage", 2, 6, 1.0)]
-    located = [(start, text[start:end]) for start, end, _ in locate_words(text, [(passage, words), ("A cage.", later)])]
-    assert located == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
+    second_words = [TokenAnnotation("cage", 2, 6, 1.0)]
+    places = [(start, text[start:end]) for start, end, _ in locate_words(text, [(passage, words), ("A cage.", second_words)])]
+    assert places == [(0, "See"), (32, "the"), (36, "zoo"), (43, "cage")]
 
 
 def test_highlights_of_the_conclusion_are_omitted(make_execution: MakeExecution, make_input: Callable[..., Path]) -> None:

@@ -13,8 +13,8 @@ from tests.conftest import build_tiny_tokenizer
 
 def test_fitting_sentences_stay_whole() -> None:
     text = "One two three. Four five! Six (seven?) eight\nnine ten. 1.5 is no end, nor is e.g.this."
-    short = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
-    assert split_passages(text, 5) == short
+    expected = ["One two three. Four five!", "Six (seven?) eight\nnine ten.", "1.5 is no end, nor", "is e.g.this."]
+    assert split_passages(text, 5) == expected
     assert split_passages(text, 4)[1:3] == ["Four five! Six (seven?)", "eight\nnine ten."]
     assert split_passages(text, 100) == [text]
     assert split_passages("“Is it so?” he asked. Yes", 3) == ["“Is it so?”", "he asked. Yes"]

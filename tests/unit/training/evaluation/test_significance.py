@@ -53,8 +53,8 @@ def test_correction_counts_only_testable_runs() -> None:
 
 def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
     values = pd.DataFrame({"m": np.random.default_rng(1).normal(0.5, 0.1, 400), "constant": 0.25})
-    result, mean, half = bootstrap_intervals(values), values["m"].mean(), 1.96 * values["m"].std() / 20
-    assert result.loc["m"].tolist() == pytest.approx([mean, mean - half, mean + half], abs=0.002)
+    result, mean, half_width = bootstrap_intervals(values), values["m"].mean(), 1.96 * values["m"].std() / 20
+    assert result.loc["m"].tolist() == pytest.approx([mean, mean - half_width, mean + half_width], abs=0.002)
     assert result.loc["m", "mean"] == pytest.approx(mean)
     assert bootstrap_intervals(values).equals(result)  # seeded
     assert result.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)

@@ -63,9 +63,9 @@ def test_batched_premises_change_neither_loss_nor_gradients(
     torch.manual_seed(2)  # dropout
     batched = compute_gradients(pairwise_loss(ranker, query, positive, negative, 1.0, 0.0))
     torch.manual_seed(2)
-    separate = compute_gradients(hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0))
+    unbatched = compute_gradients(hinge_loss(ranker(*query, *positive), ranker(*query, *negative), 1.0))
     assert batched[0] > 0.1
-    torch.testing.assert_close(batched, separate, rtol=0, atol=1e-6)
+    torch.testing.assert_close(batched, unbatched, rtol=0, atol=1e-6)
 
 
 def test_l1_penalty_covers_all_latent_vectors(batch: tuple[MaskedIds, MaskedIds, MaskedIds]) -> None:

@@ -41,10 +41,10 @@ def pairs() -> pd.DataFrame:
 def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pairs: pd.DataFrame) -> None:
     model = build_network(encoder, TEACHER, 0, CPU)
     scores = score_pairs(model, pairs)
-    full, half = (predict_labels(model, pairs, replace(TEACHER, bfloat16=bfloat16)) for bfloat16 in (False, True))
-    assert np.array_equal(full, scores)
-    assert half.dtype == np.float32
-    assert 0 < abs(half - scores).max() < 0.01
+    exact, rounded = (predict_labels(model, pairs, replace(TEACHER, bfloat16=bfloat16)) for bfloat16 in (False, True))
+    assert np.array_equal(exact, scores)
+    assert rounded.dtype == np.float32
+    assert 0 < abs(rounded - scores).max() < 0.01
     rows = TrainingSetup(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
     swapped = pairs.rename(columns={"first": "second", "second": "first"})
     assert rows.equals(pd.concat([pairs, swapped], ignore_index=True)[rows.columns])
@@ -60,8 +60,8 @@ def test_student_scores_are_cosines_of_mean_pooled_vectors(encoder: Path, pairs:
     mean = hidden[0].mean(dim=0).detach().numpy()
     assert features["input_ids"].shape == (1, 8)  # six letters, [CLS] and [SEP]
     assert encode_texts(model, ["pa pb pc"])[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    long = " ".join(["pa pb"] * 12)
-    assert np.array_equal(*encode_texts(model, [long, f"{long} pc pd"]))  # texts are truncated
+    long_text = " ".join(["pa pb"] * 12)
+    assert np.array_equal(*encode_texts(model, [long_text, f"{long_text} pc pd"]))  # texts are truncated
 
 
 @pytest.mark.parametrize(("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})])

@@ -144,8 +144,8 @@ def test_teacher_labels_the_silver_pairs(work_dir: Path, recipe_file: str, other
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
     assert labels[0] == pytest.approx(score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6)
     assert len(silver) == 30
-    both = experiment._build_setup(Variant("cosine", "gold and silver")).pairs
-    assert both[["first", "second", "label"]].equals(pd.concat([experiment.gold, silver], ignore_index=True))
+    training_pairs = experiment._build_setup(Variant("cosine", "gold and silver")).pairs
+    assert training_pairs[["first", "second", "label"]].equals(pd.concat([experiment.gold, silver], ignore_index=True))
     changes: list[dict[str, object]] = [{"gold_arguments": 21}, {"bm25_depth": 4}, {"max_silver_pairs": 31}]
     experiments = [experiment, fine_tuned, zero_shot, *(build_experiment(work_dir, recipe, **change) for change in changes)]
     assert len({part.cache_key(TEACHER) for part in experiments}) == 6

@@ -22,8 +22,8 @@ Tables = dict[str, pd.DataFrame]
 
 
 def test_split_folds_depends_on_seed_and_rejects_few_names() -> None:
-    odd = ["", "\x00", "a", "a\x00"]  # a numpy array of strings drops trailing zero characters
-    assert sorted(name for fold in split_folds(odd, 4, 0, 0) for name in fold.test) == odd
+    similar_names = ["", "\x00", "a", "a\x00"]  # a numpy array of strings drops trailing zero characters
+    assert sorted(name for fold in split_folds(similar_names, 4, 0, 0) for name in fold.test) == similar_names
     names = [str(n) for n in range(16)]
     assert split_folds(names[::-1], 4, 3, 0) == split_folds(names, 4, 3, 0) != split_folds(names, 4, 3, 1)
     assert sorted(len(fold.test) for fold in split_folds(names, 3, 3, 0)) == [5, 5, 6]
@@ -90,9 +90,9 @@ def test_scores_of_the_test_folds_are_combined(tables: Tables) -> None:
 
 
 def test_few_debates_raise(tables: Tables) -> None:
-    few = tables["ukp"]["debate"].unique()[:5]
+    five_debates = tables["ukp"]["debate"].unique()[:5]
     with pytest.raises(InputError, match=r"ukp, split by debate: 5 names: too few for 4 folds .*; use the full data set"):
-        make_runner("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(few)]})
+        make_runner("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(five_debates)]})
 
 
 @pytest.mark.parametrize(

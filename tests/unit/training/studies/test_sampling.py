@@ -131,5 +131,5 @@ def test_class_ratio_mask_keeps_positives_and_the_gold_ratio(positive: int, nega
     assert positives > 50
     assert abs(negatives - positives * negative / positive) <= 0.5
     assert mask.tolist() == class_ratio_mask(scores, gold, rng(1)).tolist() != class_ratio_mask(scores, gold, rng(2)).tolist()
-    few = np.array([0.9, 0.8, 0.7, 0.1])  # too few negatives: all remain
-    assert class_ratio_mask(few, np.array([1.0, 0.0, 0.0]), rng(0)).all()
+    few_scores = np.array([0.9, 0.8, 0.7, 0.1])  # too few negatives: all remain
+    assert class_ratio_mask(few_scores, np.array([1.0, 0.0, 0.0]), rng(0)).all()

@@ -132,7 +132,7 @@ def test_selected_point_keeps_relevance() -> None:
 
 
 def test_cross_validation_does_not_select_on_the_test_topic() -> None:
-    # point 3 is good for all topics; each topic has its own best point, which is bad for the others
+    # point 3 is good for all topics; each topic has another best point, which is bad for the remaining topics
     values = np.full((10, len(POINTS) + 1, len(MEASURES)), 0.5)
     values[:, 3, 2] = 0.6
     values[np.arange(10), 4 + np.arange(10), 2] = 1.0
