@@ -20,23 +20,23 @@ TOP_CONCLUSIONS = 20
 def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
     """Write statistics.json and two length histograms of the arguments into `store`, which must hold their tables; log them."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
-    unique = conclusions.unique()
-    conclusion_lengths = np.array([len(text.split()) for text in unique])
+    unique_conclusions = conclusions.unique()
+    conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
     premise_lengths, vocabulary_size = _measure_premises(store.directory)
-    counts = conclusions.value_counts()
+    top_counts = conclusions.value_counts().head(TOP_CONCLUSIONS)
     statistics = {
         "arguments": len(conclusions),
         "train arguments": len(train),
         "validation arguments": len(validation),
         "validation queries": validation["normalised_conclusion"].nunique(),
-        "unique normalised conclusions": len(unique),
-        "vocabulary of conclusions": len({term for text in unique for term in text.split()}),
+        "unique normalised conclusions": len(unique_conclusions),
+        "vocabulary of conclusions": len({term for text in unique_conclusions for term in text.split()}),
         "vocabulary of premises": vocabulary_size,
         "mean words per conclusion": round(float(conclusion_lengths.mean()), 2),
         "mean words per premise": round(float(premise_lengths.mean()), 1),
         "median words per premise": float(np.median(premise_lengths)),
         "share of premises under 200 words": round(float((premise_lengths < 200).mean()), 3),
-        "most frequent conclusions": dict(sorted(counts.head(TOP_CONCLUSIONS).items(), key=lambda item: (-item[1], item[0]))),
+        "most frequent conclusions": dict(sorted(top_counts.items(), key=lambda item: (-item[1], item[0]))),
     }
     for name, value in statistics.items():
         log.info("%s: %s", name, value)

@@ -52,7 +52,7 @@ def sample_negatives(
     if needed_count > available_count:
         needs = f"the most frequent conclusion needs {needed_count} negatives"
         raise InputError(f"{needs}, but only {available_count} arguments have other conclusions; use a larger corpus")
-    result = np.empty((len(conclusions), per_argument), dtype=np.int64)
+    negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = random_generator(seed, RandomStream.NEGATIVES, per_argument)
     chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
     for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
@@ -65,8 +65,8 @@ def sample_negatives(
         for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
             size = ends[i] - starts[i]
             selected = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
-            result[starts[i] : ends[i]] = selected.reshape(per_argument, size).T  # round-robin
-    return result
+            negatives[starts[i] : ends[i]] = selected.reshape(per_argument, size).T  # round-robin
+    return negatives
 
 
 def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int, cache: ArtifactStore) -> np.ndarray:
@@ -84,11 +84,11 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
     Returns:
         Row indices (arguments,) of the negatives.
     """
-    rng, result = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
+    rng, negatives = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
     for rows, hits in retrieve_for_conclusions(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
         if len(hits):
-            result[rows] = np.resize(rng.permutation(hits), len(rows))
-    return result
+            negatives[rows] = np.resize(rng.permutation(hits), len(rows))
+    return negatives
 
 
 def retrieve_for_conclusions(

@@ -41,11 +41,11 @@ CREDITS = {  # of the data sets for training
 def find_datasets(directory: Path) -> list[str]:
     """Return the keys of DATASETS whose folders are in a directory; raise InputError if there is none."""
     datasets = [name for name, data in DATASETS.items() if (directory / data.FOLDER).is_dir()]
-    missing = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
+    missing_folders = [data.FOLDER for name, data in DATASETS.items() if name not in datasets]
     if not datasets:
-        raise InputError(f"{directory}: no data set; download one into its folder ({' or '.join(missing)})")
-    if missing:
-        log.info("%s: not found: %s", directory, ", ".join(missing))
+        raise InputError(f"{directory}: no data set; download one into its folder ({' or '.join(missing_folders)})")
+    if missing_folders:
+        log.info("%s: skipping data sets whose folders are missing: %s", directory, ", ".join(missing_folders))
     return datasets
 
 

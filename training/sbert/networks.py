@@ -107,10 +107,10 @@ def serialise_trainable_state(model: Network) -> bytes:
 
 def load_trainable_state(model: Network, weights: bytes) -> None:
     """Load weights serialised by `serialise_trainable_state`; raise ValueError if their names do not match the network."""
-    missing, unknown = model.load_state_dict(load(weights), strict=False)
+    missing_names, unknown_names = model.load_state_dict(load(weights), strict=False)
     trainable = {name for name, value in model.named_parameters() if value.requires_grad}
-    if unknown or trainable & {*missing}:
-        raise ValueError(f"weights do not match the network: {len(trainable & {*missing})} missing, {len(unknown)} unknown")
+    if unknown_names or trainable & {*missing_names}:
+        raise ValueError(f"weights do not match the network: {trainable & {*missing_names}} missing, {unknown_names} unknown")
 
 
 def get_encoder(model: Network) -> Any:
