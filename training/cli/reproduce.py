@@ -108,6 +108,7 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
 
 
 def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str, str]) -> None:
+    """Warn about data files whose hashes (by file name) differ or are missing on one side."""
     if stored != reproduced:
         changed_files = sorted(name for name in {*stored, *reproduced} if stored.get(name) != reproduced.get(name))
         log.warning("Training data differ from those of the stored checkpoint: %s", ", ".join(changed_files))

@@ -153,8 +153,7 @@ def _students(args: argparse.Namespace) -> None:
 
     recipe, output = load_recipe(args.recipe), options.result_file(args, "augmented_sbert_students.csv")
     if not isinstance(recipe.task, AugmentedSBERTSpec):
-        network = recipe.ranker or recipe.enricher
-        raise UsageError(f"the recipe of {network} has no [augmented_sbert] table; choose a recipe that has one")
+        raise UsageError(f"--recipe {args.recipe}: no [augmented_sbert] table; choose a recipe that has one")
     with lock_work_directory(args.work_dir):
         table = compare_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
     _write(output, table, 2, "%.2f")
