@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from submission.data.trec_lines import AUTO_ORDER, ORDERS
+from submission.data.orders import AUTO_ORDER, ORDERS
 from submission.errors import SubmissionError, abbreviate, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging

@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from tqdm import tqdm
-
 from submission.errors import escape_unprintable
 
 
@@ -40,6 +38,8 @@ def track(items: Sequence[T], description: str, unit: str, weights: Sequence[int
 def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
     """Yield the items of (item, number of units) pairs and report progress towards `total` units; `unit` is a plural noun."""
     if sys.stderr.isatty():
+        from tqdm import tqdm  # here, because the import would slow down `--help`
+
         with tqdm(total=total, desc=description, unit=f" {unit}", leave=False) as bar:
             for item, weight in items:
                 yield item

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submission.data.dataset import Dataset
-from submission.data.trec_lines import Order
+from submission.data.orders import Order
 from submission.engine.base import Engine
 from submission.engine.factory import open_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError

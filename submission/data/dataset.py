@@ -9,10 +9,10 @@ import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
 from submission.data.input_files import raise_first
+from submission.data.orders import Order
 from submission.data.runs import find_run, read_run
 from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
 from submission.data.tirex import TirexReader
-from submission.data.trec_lines import Order
 from submission.errors import UsageError, abbreviate, suggest
 from submission.storage.atomic_files import printable_name
 from submission.storage.hashing import combine_hashes, hash_input_files

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from submission.data.input_files import ID_RULE, find_files, is_invalid_id
+from submission.data.orders import Order
 from submission.data.supplied_rankings import sort_ranking
-from submission.data.trec_lines import Order, TrecLine, describe_field_count, parse_float, parse_integer, read_trec_lines
+from submission.data.trec_lines import TrecLine, describe_field_count, parse_float, parse_integer, read_trec_lines
 from submission.errors import InputError, abbreviate, pluralise
 
 RUN_FILES = ("run.txt", "run.txt.gz")  # TIRA's names of a run in a directory

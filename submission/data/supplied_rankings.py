@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 import pandas as pd
 
-from submission.data.trec_lines import Order
+from submission.data.orders import Order
 from submission.errors import InputError, abbreviate
 from submission.rankings import rank_by_score_stable
 
@@ -27,7 +27,7 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     Args:
         ranking: Frame `qid docno rank score line` in file order. If the file lacks ranks or scores, that column is NaN
             and not used; if it lacks both, documents stay in file order. Remaining ties are in file order.
-        order: Column to sort by; "auto" applies `trec_lines.AUTO_ORDER`.
+        order: Column to sort by; "auto" applies `orders.AUTO_ORDER`.
         source: File of the ranking, for messages.
 
     Returns:

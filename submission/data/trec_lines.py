@@ -1,20 +1,14 @@
-"""Read the lines of TREC files, whose fields are separated by whitespace, and define the orders of documents in runs."""
+"""Read the lines of TREC files, whose fields are separated by whitespace."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from submission.data.input_files import read_text
 from submission.errors import abbreviate, pluralise
 
-Order = Literal["auto", "rank", "score"]
-ORDERS: tuple[Order, ...] = get_args(Order)
-AUTO_ORDER = (
-    "by rank, then score, then docno descending (as trec_eval); rankings whose ranks and scores disagree are rejected "
-    "without `--order rank` or `--order score`"
-)
 LINE_END = re.compile(r"\r\n|\r|\n")
 FIELD = re.compile(r"[^ \t\v\f]+")  # separated by whitespace as in C's isspace; ids with other Unicode whitespace are invalid
 INTEGER = re.compile(r"[+-]?[0-9]{1,9}(\.0*)?")

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from submission.__main__ import main as submission
+from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.data.trec_lines import Order
 from tests.conftest import make_argument
 from tests.endtoend.conftest import Capture, Log
 from training.__main__ import main as training

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
+from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.data.trec_lines import Order
 from submission.errors import InputError, pluralise
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.overlap import raise_no_common_topic

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from submission.data.dataset import Dataset
+from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.data.trec_lines import Order
 from submission.errors import InputError
 from submission.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from submission.progress import track
