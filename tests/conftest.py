@@ -282,7 +282,7 @@ def write_learned_fusion(
     directory: Path, name: str, stage: LearnedFusionStage, pool_depths: dict[str, int], weights: dict[str, float]
 ) -> None:
     """Write a learned fusion with these pool depths and weights by member, intercept 0.25, and weight 0.125 for the length."""
-    fingerprints = stage.get_member_checkpoints(CheckpointStore(directory))
+    fingerprints = stage.get_member_fingerprints(CheckpointStore(directory))
     members = tuple(LinearMember(member, fingerprints[member], pool_depths[member], weights[member]) for member in pool_depths)
     write_parameters(directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125)))
 

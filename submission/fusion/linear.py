@@ -90,7 +90,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
         return np.asarray(sum(self.compute_contributions(features).values(), start=np.float64(self.intercept)))
 
     @property
-    def member_checkpoints(self) -> dict[str, dict[str, str]]:
+    def member_fingerprints(self) -> dict[str, dict[str, str]]:
         """Fingerprints of each member's checkpoints by member name."""
         return {member.name: member.checkpoints for member in self.members}
 

@@ -70,6 +70,6 @@ class RegressionEnsemble:
         return table[["qid", "docno"]].assign(score=self.intercept + (values * weights).sum(axis=1))
 
     @property
-    def member_checkpoints(self) -> dict[str, dict[str, str]]:
+    def member_fingerprints(self) -> dict[str, dict[str, str]]:
         """Fingerprints of each member's checkpoints by member name."""
         return {member.name: member.checkpoints for member in self.members}

@@ -240,7 +240,7 @@ class BERTNetwork(Network):
 
 
 class BERTRanker(BERTNetwork, Ranker):
-    """A ranker with a BERT encoder, by default of query-document pairs."""
+    """A ranker with a BERT encoder; by default a cross-encoder of query-document pairs."""
 
     token_unit = "pieces"
     cpu_batch_size, shard_size = 32, 512

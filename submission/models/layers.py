@@ -29,7 +29,7 @@ def run_bidirectional(
     are equivalent, but their gradient is several times slower on a CPU.
 
     Returns:
-        Forward states (B, L, H); backward states (B, L, H), last token first; the token positions (B, L) of the latter.
+        Forward states (B, L, H); backward states (B, L, H), last token first; the token position (B, L) of each backward state.
     """
     reversal = (mask.sum(1, keepdim=True) - 1 - torch.arange(mask.shape[1], device=mask.device)).clamp(min=0)
     return forward_rnn(vectors)[0], backward_rnn(gather_positions(vectors, reversal))[0], reversal

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from submission.errors import CheckpointError, InputError, OutputError
 from submission.systems.execution import CheckpointStore, Stage
 
-MemberCheckpoints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
+MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
 
 
 class FusionModel(Protocol):
     """Interface of models fitted to the scores of a fusion's members."""
 
     @property
-    def member_checkpoints(self) -> MemberCheckpoints:
+    def member_fingerprints(self) -> MemberFingerprints:
         """Fingerprints of each member's checkpoints at the time of fitting."""
 
 
@@ -36,14 +36,14 @@ class FusionStage(Stage):
     def load_model(self, checkpoints: CheckpointStore, model_type: type[ModelT]) -> ModelT:
         """Load the fitted model. Raises CheckpointError if its members or their checkpoints differ from this stage's."""
         model = checkpoints.load_config(self.checkpoint, model_type)
-        mismatch = describe_mismatch(model.member_checkpoints, self.get_member_checkpoints(checkpoints))
+        mismatch = describe_mismatch(model.member_fingerprints, self.get_member_fingerprints(checkpoints))
         if mismatch:
             directory = checkpoints.directory / self.checkpoint
             command = f"python -m training fuse {self.checkpoint} {self.fuse_options} -o {directory}"
             raise CheckpointError(f"{directory}: {mismatch}; run `{command}`")
         return model
 
-    def get_member_checkpoints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
+    def get_member_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, dict[str, str]]:
         """Return the fingerprints of each member's checkpoints. Raises CheckpointError if one cannot be loaded."""
         fingerprints: dict[str, dict[str, str]] = {}
         for name, stage in self.members:
@@ -55,7 +55,7 @@ class FusionStage(Stage):
         return {"interpolates": [get_name(stage) for _, stage in self.members]}
 
 
-def describe_mismatch(fitted: MemberCheckpoints, current: MemberCheckpoints) -> str:
+def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -> str:
     """Describe how the members or their checkpoints differ from those of the fitted model; "" if they do not differ."""
     if fitted.keys() != current.keys():
         return f"fitted with the members {', '.join(sorted(fitted))}, but the system has {', '.join(sorted(current))}"

@@ -43,7 +43,7 @@ class QualityRerankingStage(Stage):
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down into relevance and quality, with the score change if each word piece is omitted."""
+        """Break a score down into relevance and quality, with its change if each word piece is omitted in turn (occlusion)."""
         interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)

@@ -63,11 +63,11 @@ class SurfaceReader:
         text_spans, passages = find_token_spans(text), []
         for slice_ in split_passages(text, text_spans, self._max_tokens):
             spans = text_spans[slice_]
-            first, last = spans[0][0], spans[-1][1]
+            passage_start, passage_end = spans[0][0], spans[-1][1]
             tokens = [text[start:end] for start, end in spans]
             token_ids = self.vocabulary.lookup(map(normalise_token, tokens))
-            relative_spans = [(start - first, end - first) for start, end in spans]
-            passages.append(SurfacePassage(text[first:last], relative_spans, tokens, token_ids))
+            relative_spans = [(start - passage_start, end - passage_start) for start, end in spans]
+            passages.append(SurfacePassage(text[passage_start:passage_end], relative_spans, tokens, token_ids))
         return passages
 
 

@@ -90,7 +90,8 @@ def parse_arguments() -> argparse.Namespace:
     help_text = "number of arguments in the generated corpus (default: that of args.me)"
     add_number("--arguments", default=ARGUMENTS, help=help_text)
     add_number("--repetitions", default=3, help="number of timed repetitions of each benchmark (default: 3)")
-    add_path("--json", metavar="FILE", help="JSON file in which the results of the benchmarks are replaced (default: none)")
+    help_text = "JSON results file to update with the results of the benchmarks that run (default: none)"
+    add_path("--json", metavar="FILE", help=help_text)
     help_text = "PNG file for a plot of time against input size; no benchmarks are run"
     add_path("--scaling", metavar="FILE", help=help_text)
     help_text = "JSON file with the results to write to the READMEs; no benchmarks are run"

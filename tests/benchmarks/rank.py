@@ -42,7 +42,7 @@ class RankProcess:
     stages: Seconds
 
     def sum_seconds(self, systems: list[str]) -> float:
-        """Return the total seconds of the stages named after these systems; stages that systems share have other names."""
+        """Sum the seconds of the stages named after these systems; shared stages, which have other names, are not counted."""
         return sum(self.stages[system][0] for system in systems)
 
 
@@ -108,7 +108,10 @@ def measure_memory(directory: Path) -> list[Result]:
 
 
 def measure_fusion(directory: Path) -> list[Result]:
-    """Rank in two processes; compare the second's time, which reads cached indexes, and the higher peak memory with targets."""
+    """Rank in two successive processes, the second with cached indexes.
+
+    Compare the second's time and the higher of their peak memories with the targets.
+    """
     with tempfile.TemporaryDirectory() as folder:
         command = "-m", "tests.benchmarks.rank", directory, Path(folder)
         first = run_process(*command)
@@ -128,7 +131,7 @@ def _rank_with_fusion(directory: Path, cache_dir: Path) -> None:
     limit_threads()
     recipe = FusionRecipe(DEPTHS, ("dirichlet",), max_log_length=6.5)
     stage = LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in recipe.members), "words")
-    fingerprints = stage.get_member_checkpoints(CheckpointStore(CHECKPOINT_DIR))
+    fingerprints = stage.get_member_fingerprints(CheckpointStore(CHECKPOINT_DIR))
     model = recipe.build_model(fingerprints, dict.fromkeys(recipe.feature_names, 1.0), 0.0)
     with CacheDirectory(cache_dir, cache_dir) as cache, tempfile.TemporaryDirectory() as folder:
         for checkpoint in CHECKPOINT_DIR.iterdir():

@@ -20,7 +20,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import CONCLUSION_BM25
 from tests.benchmarks.benchmark import time_call
 from tests.benchmarks.synthetic_inputs import open_execution, write_sample
-from tests.benchmarks.word_networks import load_candidates, score_without_cache
+from tests.benchmarks.word_networks import load_candidates, score_with_empty_cache
 
 RERANKERS = sorted(
     (name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()),
@@ -85,7 +85,7 @@ def _scale_networks(directory: Path, names: Sequence[str], counts: dict[str, tup
         topic_counts = sorted({max(1, len(qids) * eighths // 8) for eighths in (1, 2, 4, 8)}) if unit == "words" else []
         topics = [(n, candidates[candidates["qid"].isin(qids[:n])].reset_index(drop=True)) for n in topic_counts]
         lists = [pd.DataFrame({"qid": qids[0], "docno": docnos[:n]}) for n in counts[unit]]
-        score = partial(score_without_cache, tokens=ids, checkpoint=checkpoint)
+        score = partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint)
         if topics:
             by_topics[name] = [(n, time_call(partial(score, sample))) for n, sample in topics]
         by_candidates[name] = [(len(sample), time_call(partial(score, sample))) for sample in lists]

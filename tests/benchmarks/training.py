@@ -1,4 +1,4 @@
-"""Benchmarks of training steps of word networks, against dense Adam, and of SNRM, against a forward pass over all windows."""
+"""Benchmark training steps: networks on word embeddings compared with dense Adam, SNRM with a forward pass over all windows."""
 
 from __future__ import annotations
 

@@ -63,14 +63,14 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
         return candidates, TokenIds(tokens.get_query_ids(tokeniser), premises)
 
 
-def score_without_cache(
+def score_with_empty_cache(
     pairs: pd.DataFrame,
     tokens: TokenSource,
     checkpoint: RankerCheckpoint,
     device: torch.device = CPU,
     engine: Engine = LOCAL_ENGINE,
 ) -> np.ndarray:
-    """Score pairs `qid docno` of the frame in order, with an empty cache."""
+    """Return the scores of pairs `qid docno`, in order, computed with an empty cache."""
     with open_empty_store() as store:
         return score_documents(pairs, tokens, checkpoint, device, store, engine)
 
@@ -103,7 +103,7 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
         return torch.cat(scores).cpu()
 
     def ours() -> Tensor:
-        return torch.from_numpy(score_without_cache(candidates, ids, checkpoint, device))
+        return torch.from_numpy(score_with_empty_cache(candidates, ids, checkpoint, device))
 
     check_equal(ours(), baseline(), 0.1 if is_gpu else 1e-5)
     task = f"{name}: the candidates of all topics, {'GPU, float16' if is_gpu else 'CPU'}"
@@ -159,7 +159,7 @@ def measure_precision(directory: Path, qrels: Path | None, topic_count: int | No
     scored = {name: list[pd.DataFrame]() for name in checkpoints}
 
     def score(topic: pd.DataFrame, name: str) -> None:
-        scored[name].append(topic.assign(score=score_without_cache(topic, ids, checkpoints[name])))
+        scored[name].append(topic.assign(score=score_with_empty_cache(topic, ids, checkpoints[name])))
 
     topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)][:topic_count]
     for topic in track(topics, "vanilla_bert precision", "topics"):

@@ -35,7 +35,10 @@ def command(tmp_path: Path, tiny_models: Path) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def default_signal_handlers() -> Iterator[None]:
-    """Install signal handlers, since children of a process that ignores SIGINT, as background jobs do, ignore it too."""
+    """Install Python's default handlers of the tested signals.
+
+    A background job ignores SIGINT, and child processes would inherit that.
+    """
     handlers = {signum: signal.signal(signum, signal.default_int_handler) for signum in SIGNAL_EXIT_CODES}
     yield
     for signum, handler in handlers.items():

@@ -50,7 +50,7 @@ def runs(checkpoints_copy: Path, rank_all: RankAll, tmp_path: Path, monkeypatch:
     ensemble = EnsembleStage((("longest", LengthStage()), ("snrm_knrm", rerank)), "both")
     for name, stage in (("longest", LengthStage()), ("snrm_knrm", rerank), ("both", ensemble)):
         monkeypatch.setitem(SYSTEMS, name, System(name, stage, f"Rank with {name}."))
-    fingerprints = ensemble.get_member_checkpoints(CheckpointStore(checkpoints_copy))
+    fingerprints = ensemble.get_member_fingerprints(CheckpointStore(checkpoints_copy))
     members = (
         RegressionMember("longest", fingerprints["longest"], 0.75, 0.0, 400.0),
         RegressionMember("snrm_knrm", fingerprints["snrm_knrm"], 0.5, -1, 1),

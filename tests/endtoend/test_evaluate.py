@@ -54,7 +54,7 @@ RUNS: dict[str, tuple[str, Order]] = {  # texts and order of runs that are all e
     "ranks against scores": (format_lines("{q} Q0 {d} {r} {r} t"), "rank"),
 }
 GRADES: dict[str, tuple[str, str]] = {  # qrels with these means; part of the log
-    "plain": ("# corrected\n" + QRELS, "set a negative grade to 0 in 1 of 8 lines"),
+    "plain": ("# corrected\n" + QRELS, "negative grades set to 0 in 1 of 8 lines"),
     "halves": (
         "1 0 a 1\n1 0 b .5\n1 0 c 0\n2 0 a .5\n2 0 d 1.0\n2 0 e 0\n3 0 b 1\n3 0 c 0\n",
         "non-integer grades; binary measures count grades above 0 as relevant",

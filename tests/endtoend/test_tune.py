@@ -115,7 +115,7 @@ def test_invalid_grids_are_rejected(grid: str, message: str, tune: Tune, tmp_pat
 def test_duplicate_judgments_are_rejected(tune: Tune, qrels_files: list[Path], assert_fails: AssertFails) -> None:
     file = qrels_files[0]
     assert_fails(2, "duplicate qrels name 'first'; name each file with NAME=FILE", *tune(files=[file, file]))
-    assert_fails(3, "two qrels files judge the same document for a topic", *tune(files=[file, f"again={file}"]))
+    assert_fails(3, f"{file} and {file}: duplicate judgment of ", *tune(files=[file, f"again={file}"]))
     assert_fails(2, "did you mean 'dirichlet'?", "tune", "dirichlett", "--qrels", file, "-i", "in", "-o", "out")
 
 

@@ -19,7 +19,7 @@ def add_parsers(commands: cli.Commands) -> None:
     parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"
-    parser = commands.add("overlap", _overlap, description, aliases=["analyse"])
+    parser = commands.add("overlap", _compare_runs, description, aliases=["analyse"])
     parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help="directory with <team>-<system>.txt runs")
     cli.add_options(parser, "order")
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
@@ -58,7 +58,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     print(tables.format_evaluation(values, overlaps, significance, args.baseline))
 
 
-def _overlap(args: argparse.Namespace) -> None:
+def _compare_runs(args: argparse.Namespace) -> None:
     from training.evaluation.similarity import compare_runs
 
     for name, table in compare_runs(args.runs, args.output or args.runs / "analysis", args.order).items():

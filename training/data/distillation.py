@@ -73,7 +73,8 @@ def build_title_input(
     titles = exclude_similar(all_titles, excluded_topics)
     log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
-        raise InputError(f"{directory}: 0 of {len(all_titles)} debate titles differ from all topics; use a larger corpus")
+        cause = f"all {len(all_titles)} debate titles paraphrase a topic" if all_titles else "no debate titles"
+        raise InputError(f"{directory}: {cause}; use a larger corpus")
     sample = random_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
     return DebateTitleInput(directory, [titles[index] for index in np.sort(sample)])
 

@@ -48,7 +48,7 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     if unjudged.any():
         log.info("%s: dropped %d of %s: grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
     if negative.any():
-        log.info("%s: set a negative grade to 0 in %d of %s", file.name, negative.sum(), total)
+        log.info("%s: negative grades set to 0 in %d of %s", file.name, negative.sum(), total)
     qrels = qrels[~unjudged].reset_index(drop=True)
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():

@@ -79,17 +79,17 @@ class _ProbeRow(msgspec.Struct):
     """A probe text, and the mean log-likelihoods of its passages per direction."""
 
     text: str
-    likelihoods: list[float]
+    log_likelihoods: list[float] = msgspec.field(name="likelihoods")
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
         """Raise CheckpointError if the recomputed log-likelihoods differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
-        actual, expected = (torch.tensor(row.likelihoods) for row in (recomputed, self))
+        actual, expected = (torch.tensor(row.log_likelihoods) for row in (recomputed, self))
         if actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE):
             raise CheckpointError(
-                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.likelihoods}, expected "
-                f"{self.likelihoods}: the text processing or the network has changed; retrain the network"
+                f"{file}: log-likelihoods of {abbreviate(self.text, 40)!r} are {recomputed.log_likelihoods}, expected "
+                f"{self.log_likelihoods}: the text processing or the network has changed; retrain the network"
             )
 
 
@@ -108,10 +108,10 @@ class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
         """Compute the log-likelihoods of the probe texts, one passage at a time."""
         rows = []
         for text in PROBE_TEXTS:
-            likelihoods = [
+            log_likelihoods = [
                 network.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
                 for passage in tokeniser.split(text)
                 for predicted, targets in network.predictions([passage])
             ]
-            rows.append(_ProbeRow(text, likelihoods))
+            rows.append(_ProbeRow(text, log_likelihoods))
         return rows

@@ -117,13 +117,13 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
     If `loss` is "mse", labels are divided by the largest rank within `scope`, so that they are at most 1.
     """
 
-    def rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
+    def compute_rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
         topic_ranks = dense_ranks(scores)
         labels = topic_ranks[list_items] if scope == "topic" else dense_ranks(topic_ranks[list_items])
         highest = max(topic_ranks) if scope == "topic" else max(labels)
         return labels / highest if loss == "mse" else labels
 
-    return build_lists(table, size, rank_labels)
+    return build_lists(table, size, compute_rank_labels)
 
 
 def build_lists(

@@ -17,7 +17,7 @@ from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
-from submission.systems.catalogue import System
+from submission.systems.catalogue import SYSTEMS, System
 from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import CheckpointStore
 from training.cards import ARGS_ME_CREDIT, render_card
@@ -57,13 +57,14 @@ def fit_ensemble(
     """
     stage = system.stage
     if not isinstance(stage, EnsembleStage):
-        raise UsageError(f"{system.name} is not an ensemble; choose an ensemble system")
+        ensembles = ", ".join(name for name, candidate in SYSTEMS.items() if isinstance(candidate.stage, EnsembleStage))
+        raise UsageError(f"{system.name} is not an ensemble; choose one of: {ensembles}")
     missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
     if missing:
         command = f"python -m training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
         raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {', '.join(missing)}; run `{command}` for each")
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
-    regression, metrics = fit_regression(scores, stage.get_member_checkpoints(checkpoints), non_negative)
+    regression, metrics = fit_regression(scores, stage.get_member_fingerprints(checkpoints), non_negative)
     metrics |= {
         "validation": candidate_metrics(cross_validated_scores(scores, non_negative), tie_order),
         "members": {name: candidate_metrics(values, tie_order)["MAP@20"] for name, values in scores.items()},

@@ -45,7 +45,7 @@ class FusionEvaluation:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
         members = sorted({*recipe.members, *recipe.candidates})
         self.stage = LearnedFusionStage(tuple((member, FUSION_CANDIDATES[member]) for member in members), name)
-        self.fingerprints = self.stage.get_member_checkpoints(execution.checkpoints)
+        self.fingerprints = self.stage.get_member_fingerprints(execution.checkpoints)
         self.topics = get_evaluated_topics(next(iter(qrels.values()))).tolist()
         self.folds = self._assign_folds(seed=0)
         features_key, self.table = self._load_or_compute_features([*recipe.feature_names, *recipe.candidates])

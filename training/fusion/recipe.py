@@ -13,7 +13,7 @@ from submission.errors import UsageError, abbreviate, suggest
 from submission.fusion.linear import LENGTH_FEATURE, UPPER_BOUND, LengthFeature, LinearFusion, LinearMember
 from submission.rankings import MAX_DEPTH
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
-from submission.systems.fusion import MemberCheckpoints
+from submission.systems.fusion import MemberFingerprints
 from training.paths import FUSIONS
 
 PositiveFloat = Annotated[float, Meta(gt=0, lt=UPPER_BOUND)]
@@ -59,7 +59,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fit: FitSettings = FitSettings()
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # learners compared with ridge, by name
 
-    def build_model(self, fingerprints: MemberCheckpoints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
+    def build_model(self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
         """Build the model of the features in `weights`, members sorted; raise ValueError if no member adds documents."""
         rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(

@@ -162,9 +162,10 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     documents = execution.documents.read_all_docnos()
     frames = {name: read_qrels(file, documents) for name, file in files.items()}
     qrels = pd.concat(frames.values(), ignore_index=True)
-    if qrels.duplicated(["qid", "docno"]).any():
-        names = ", ".join(map(str, files.values()))
-        raise InputError(f"{names}: two qrels files judge the same document for a topic; remove the duplicates from one")
+    if (is_duplicate := qrels.duplicated(["qid", "docno"])).any():
+        pair = qrels.loc[is_duplicate, ["qid", "docno"]].head(1)
+        names = " and ".join(str(files[name]) for name, frame in frames.items() if len(frame.merge(pair)))
+        raise InputError(f"{names}: duplicate judgment of {pair['docno'].item()} for topic {pair['qid'].item()}; remove one")
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():
         check_overlap(execution.input, frame, name)

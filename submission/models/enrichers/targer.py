@@ -99,7 +99,7 @@ class TARGER(Enricher[SurfacePassage]):
         return INDEXED_COMPONENTS.get(parse_component_code(token.label), "")
 
     def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
-        """Count the indexed tokens of a text; tokens that no whitespace separates form one term."""
+        """Count the terms of a text's indexed tokens; tokens without whitespace between them are joined into one term."""
         return Counter(term for passage in passages for term in join_adjacent(passage))
 
     def collate(self, passages: Sequence[SurfacePassage]) -> Batch:

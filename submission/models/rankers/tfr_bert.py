@@ -31,7 +31,7 @@ class TFRBERT(CLSRanker):
         self.linear = nn.Linear(width, 1)
 
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the pooler's output (B, E): tanh(W · CLS + v)."""
+        """Compute the pooler's output (B, E), tanh(W · [CLS] + b); without `config.topic`, the query is ignored."""
         if not self.config.topic:
             query, query_mask = query[:, :0], query_mask[:, :0]
         return torch.tanh(self.pooler(super().pool(query, query_mask, document, document_mask)))

@@ -65,8 +65,8 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
                 cause = f"token before the first {DOCUMENT_START}"
                 raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             if len(fields) != 2:
-                cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)})"
-                raise InputError(f"{location}: {cause}; expected a token and its tag")
+                cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)}); expected a token and its tag"
+                raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
             tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
             for start, end in find_token_spans(fields[0]):
                 tokens.append(fields[0][start:end])

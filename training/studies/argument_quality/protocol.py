@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 class Cell(NamedTuple):
-    """Training of one network in a setting: seed, loss, use of the topic, and fold."""
+    """One training run of the study, identified by its setting, seed, loss, use of the topic, and fold."""
 
     setting: str
     seed: int
@@ -85,7 +85,7 @@ def list_cells(settings: Sequence[str], recipe: Recipe, seed_count: int) -> list
 
 
 class SettingRunner:
-    """Runner that trains and scores the networks of a setting's folds."""
+    """Runner that trains a network for each fold of a setting and scores arguments with it."""
 
     def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
         """Split the training data sets into folds; each cell replaces the loss, seed and use of the topic of `recipe`."""

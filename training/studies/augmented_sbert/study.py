@@ -165,7 +165,7 @@ def _network_name(cell: Cell) -> str:
 
 
 def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.DataFrame:
-    """Tabulate means and standard deviations over repetitions with the published results."""
+    """Tabulate means and standard deviations over repetitions, next to the published results."""
     rows = []
     for task in dict.fromkeys(cell.task for cell in results):
         for name in dict.fromkeys(_network_name(cell) for cell in results if cell.task == task):
