@@ -43,7 +43,7 @@ class Mutation:
     old: str  # text that occurs once in the file
     new: str
     kind: str
-    what: str  # consequence for users
+    consequence: str  # for users
 
     @property
     def change(self) -> tuple[str, str, str]:
@@ -59,7 +59,9 @@ def load_mutations() -> list[Mutation]:
         file = ROOT / mutation.file
         count = file.read_text(encoding="utf-8").count(mutation.old) if file.is_file() else 0
         if count != 1:
-            sys.exit(f"mutation {mutation.number} ({mutation.what}): `old` occurs {count} times in {mutation.file}; correct it")
+            sys.exit(
+                f"mutation {mutation.number} ({mutation.consequence}): `old` occurs {count} times in {mutation.file}; fix it"
+            )
     return mutations
 
 
@@ -152,7 +154,7 @@ def main() -> int:
     survivors = [mutation for mutation in mutations if caught_by[mutation.change] is None]
     print(f"\n{len(mutations) - len(survivors)} of {len(mutations)} mutations caught")
     for mutation in survivors:
-        print(f"{mutation.number:>3}  {mutation.file}: {mutation.what}")
+        print(f"{mutation.number:>3}  {mutation.file}: {mutation.consequence}")
     return int(len(survivors) > (1 - MIN_CAUGHT) * len(mutations))
 
 

@@ -96,7 +96,7 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
         except (RayError, OSError, RuntimeError, ValueError) as error:
             hint = "run on a node of the cluster, with the HOST:PORT printed by `ray start`"
             problem = (
-                f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error}); omit the option"
+                f"no cluster at {address} ({error}); {hint}" if address else f"cannot start Ray ({error}); omit --engine ray"
             )
             raise UsageError(f"--engine ray: {problem}") from None
         yield RayEngine(shares_cache)

@@ -129,7 +129,7 @@ def test_unusual_runs_keep_their_order(name: str, tmp_path: Path, call: Call) ->
     code, output = call("rank", "-i", directory, "-o", tmp_path / "out", *flags)
     assert code == 0, output
     assert {issue.category for issue in find_run_issues(tmp_path / "out" / "run.txt", None, None)} <= TOO_SMALL
-    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == [f"a{number}" for number in expected.split()]
+    assert read_run(tmp_path / "out" / "run.txt")["docno"].tolist() == [f"a{suffix}" for suffix in expected.split()]
 
 
 def test_ranks_and_scores_of_candidates_may_be_strings(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
 
 def test_short_documents_are_retrieved(tmp_path: Path, tiny_models: Path, call: Call) -> None:
     texts = ["zoos", "", " ", "topicaa", "topicaa fillera", "?", "zoos are cruel"]
-    documents = join_lines(*({"docno": number, "text": text} for number, text in enumerate(texts)))
+    documents = join_lines(*({"docno": index, "text": text} for index, text in enumerate(texts)))
     directory = write_files(tmp_path / "small", tirex('{"qid": "1", "query": "topicaa zoos"}', documents))
     flags = ["-i", directory, "--checkpoints", tiny_models, "-o", tmp_path / "out", "--device", "cpu"]
     assert call("rank", *flags, *(f"--system={system}" for system in (*SYSTEMS, "snrm")))[0] == 0
@@ -181,7 +181,7 @@ def test_short_documents_are_retrieved(tmp_path: Path, tiny_models: Path, call: 
 
 @pytest.mark.parametrize("system", ["bm25", "dirichlet_rm3"])
 def test_empty_texts_are_reranked_but_not_retrieved(system: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
-    blank = join_lines(*({"docno": f"d{number}", "text": " "} for number in range(2)))
+    blank = join_lines(*({"docno": f"d{index}", "text": " "} for index in range(2)))
     directory = write_files(tmp_path / "input", tirex(documents=blank))
     flags = ["-i", directory, "--checkpoints", tiny_models, "--cache-dir", tmp_path / "w", f"--system={system}", "--device=cpu"]
     for output in ("first", "cached"):

@@ -55,11 +55,11 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 def test_other_input_needs_overwrite(rank: Rank, output: Path, tmp_path: Path) -> None:
     assert rank()[0] == 0
     before = read_files(output)
-    other = write_files(tmp_path / "other", {**touche(), "topics.xml": touche()["topics.xml"].replace("golf", "tax")})
-    code, text = rank("-i", other)
+    changed_input = write_files(tmp_path / "changed", {**touche(), "topics.xml": touche()["topics.xml"].replace("golf", "tax")})
+    code, text = rank("-i", changed_input)
     assert (code, "contains files made from another input" in text) == (5, True)
     assert read_files(output) == before
-    assert rank("-i", other, "--overwrite")[0] == 0
+    assert rank("-i", changed_input, "--overwrite")[0] == 0
     assert read_files(output).keys() == before.keys()
     assert read_files(output) != before
 

@@ -164,15 +164,15 @@ STOPS = [  # function and number of the call in which a run stops
 
 
 @pytest.fixture(scope="module", params=RECIPES)
-def whole(request: pytest.FixtureRequest, work: Path) -> tuple[str, dict[str, bytes], bytes]:
+def uninterrupted(request: pytest.FixtureRequest, work: Path) -> tuple[str, dict[str, bytes], bytes]:
     """Train each task without interruption; return the task's name, the files of the checkpoint by path, and the log."""
     task = request.param
-    files = read_files(train(RECIPES[task], work, f"{task} whole"))
+    files = read_files(train(RECIPES[task], work, f"{task} uninterrupted"))
     return task, files, (work / "fit" / task / "log.jsonl").read_bytes()
 
 
-def test_first_steps_have_known_losses_and_metrics(whole: tuple[str, dict[str, bytes], bytes]) -> None:
-    task, files, log = whole
+def test_first_steps_have_known_losses_and_metrics(uninterrupted: tuple[str, dict[str, bytes], bytes]) -> None:
+    task, files, log = uninterrupted
     rows, metrics = [json.loads(line) for line in log.splitlines()], json.loads(files["metrics.json"])
     assert metrics["log"] == rows
     baseline = [values for values in metrics.values() if isinstance(values, dict)][-1]
@@ -182,9 +182,9 @@ def test_first_steps_have_known_losses_and_metrics(whole: tuple[str, dict[str, b
 
 
 def test_stopped_runs_resume_with_the_same_bytes(
-    whole: tuple[str, dict[str, bytes], bytes], work: Path, caplog: pytest.LogCaptureFixture
+    uninterrupted: tuple[str, dict[str, bytes], bytes], work: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    task, expected, log = whole
+    task, expected, log = uninterrupted
     recipe, resumed, run_dir = RECIPES[task], f"{task} resumed", work / "fit" / task
     shutil.rmtree(run_dir)
     caplog.set_level(logging.INFO)
@@ -207,7 +207,7 @@ def test_stopped_runs_resume_with_the_same_bytes(
 def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
     training = TrainingSettings(epochs=1, batch_size=16, micro_batch_size=16)
     student = Recipe(ranker="sbert", task=STUDENT, training=training, **BERT)
-    expected = read_files(train(student, work, "whole student"))
+    expected = read_files(train(student, work, "uninterrupted student"))
     shutil.rmtree(work / "students")
     for call in (0, 1):  # the teacher is trained first, then the student
         with stop_at(TrainingSetup, "train", call):
@@ -228,8 +228,8 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work
         gradients = [value.grad.to_dense() for value in network.parameters() if value.grad is not None]
         results.append([torch.stack(losses).sum().detach(), *gradients])
     assert results[0][0] > 1e-3
-    for part, whole in zip(results[1], results[0], strict=True):
-        torch.testing.assert_close(part, whole, rtol=1e-4, atol=1e-5)
+    for summed, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(summed, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("task", RECIPES)

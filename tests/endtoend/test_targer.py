@@ -138,12 +138,12 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
     with torch.no_grad():
         network.emission.bias[1 + network.config.tags.index("I-P")] += 1e4  # all words are kept
     save_network(checkpoints_copy / "targer_essays", EnricherCheckpoint, network, enricher.tokeniser, {}, UNTRAINED, "# test\n")
-    execution, whole = execute(), LexicalStage("dirichlet")
-    plain, reduced = whole.get_index(execution), STAGE.get_index(execution)
+    execution, unreduced = execute(), LexicalStage("dirichlet")
+    plain, reduced = unreduced.get_index(execution), STAGE.get_index(execution)
     assert (reduced.terms, reduced.lengths.tolist()) == (plain.terms, plain.lengths.tolist())
     for row in range(len(plain.lengths)):
         np.testing.assert_array_equal(reduced.by_document.get_row(row), plain.by_document.get_row(row))
-    assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(whole)["docno"].tolist()
+    assert execution.get_ranking(STAGE)["docno"].tolist() == execution.get_ranking(unreduced)["docno"].tolist()
     assert 0 < filtered.token_count < plain.token_count
     assert len(filtered.lengths) == len(plain.lengths) == 575
 

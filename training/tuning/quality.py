@@ -123,15 +123,15 @@ def _evaluate_touche_topics(
     top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
     quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
     runs = []
-    for number, point in enumerate(track(POINTS, "re-ranking", "points")):
+    for index, point in enumerate(track(POINTS, "re-ranking", "points")):
         scores = pd.Series(0.0, index=ranking.index)
         for _, rows in ranking.groupby("qid", sort=False):
             candidates = rows.index[: point.depth]
             scores[rows.index] = point.score(rows["score"].to_numpy(), quality[candidates].to_numpy())
         ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
-        runs.append(ordered.assign(rank=ordered.groupby("qid").cumcount() + 1, qid=f"{number:02} " + ordered["qid"]))
+        runs.append(ordered.assign(rank=ordered.groupby("qid").cumcount() + 1, qid=f"{index:02} " + ordered["qid"]))
     # all points are evaluated as topics of one run, since most of the time of an evaluation does not depend on its size
-    judgments = pd.concat([qrels.assign(qid=f"{number:02} " + qrels["qid"]) for number in range(len(POINTS))])
+    judgments = pd.concat([qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))])
     values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(SELECTION_MEASURES)].to_numpy()
     by_point = values.reshape(len(POINTS), -1, len(SELECTION_MEASURES))
     return by_point.swapaxes(0, 1), get_evaluated_topics(qrels).tolist()
