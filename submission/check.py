@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
-from submission.data.args_me_ids import find_mismatches
+from submission.data.args_me_ids import find_mismatched_ids
 from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
@@ -116,7 +116,7 @@ def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
 
 
 def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
-    mismatched_docnos, hashed_count = find_mismatches(documents)
+    mismatched_docnos, hashed_count = find_mismatched_ids(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
     elif len(mismatched_docnos):

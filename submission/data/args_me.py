@@ -1,4 +1,4 @@
-"""Read Touché's format: topics in XML, and the args.me corpus in JSON or JSON Lines."""
+"""Read data sets in Touché's format: topics in XML, and the args.me corpus in JSON or JSON Lines."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -71,8 +71,8 @@ def find_corpus_files(directory: Path) -> list[Path]:
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     """Read the arguments `docno conclusion premise` of corpus files in file order; return them and all issues.
 
-    Joins the premises of an argument by spaces and drops duplicate arguments (same id and text). An id with different texts is
-    an issue.
+    The premises of an argument are joined by spaces. Duplicate arguments (same id and text) are dropped; an id with different
+    texts is an issue.
     """
     arguments: list[Argument] = []
     counts_per_file, issues = [], []
@@ -101,7 +101,7 @@ def _to_frame(arguments: Sequence[Argument]) -> pd.DataFrame:
 
 
 def _find_conflicts(duplicates: pd.DataFrame, file_names: np.ndarray) -> Iterator[str]:
-    """Yield an issue for each id with different texts; `file_names` holds files by the index of `duplicates`."""
+    """Yield an issue for each id with different texts; `file_names[i]` is the file of the row with index i."""
     for docno, group in duplicates.groupby("docno", sort=True):
         if len(group.drop_duplicates()) > 1:
             files = ", ".join(sorted(set(file_names[group.index])))

@@ -10,18 +10,19 @@ from submission.progress import track
 HASHED_ID = re.compile(r"S[0-9a-f]{1,8}-A(0|[1-9a-f][0-9a-f]{0,7})")
 
 
-def find_mismatches(documents: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Find documents `docno conclusion premise` whose ids do not match the texts; judgments of these ids refer to other texts.
+def find_mismatched_ids(documents: pd.DataFrame) -> tuple[pd.Series, int]:
+    """Find documents `docno conclusion premise` whose texts differ from args.me 2020-04-01, to which the judgments refer.
 
     Returns:
-        The mismatched docnos, and the number of ids with a hash (0 for corpus version 1).
+        The docnos whose hash is not that of the text, and the number of docnos with a hash (0 for corpus version 1).
     """
     matches = [HASHED_ID.fullmatch(docno) for docno in documents["docno"]]
-    hashed = documents[[match is not None for match in matches]]
-    expected = [match[1] for match in matches if match]
-    texts = track(list(zip(hashed["premise"], hashed["conclusion"], strict=True)), "verifying ids", "arguments")
-    actual = [f"{(31 * hash_java_string(premise) + hash_java_string(conclusion)) % 2**32:x}" for premise, conclusion in texts]
-    return hashed["docno"][np.array(actual, dtype=object) != np.array(expected, dtype=object)], len(hashed)
+    documents = documents[[match is not None for match in matches]]
+    expected_hashes = [match[1] for match in matches if match]
+    texts = track(list(zip(documents["premise"], documents["conclusion"], strict=True)), "verifying ids", "arguments")
+    hashes = [f"{(31 * hash_java_string(premise) + hash_java_string(conclusion)) % 2**32:x}" for premise, conclusion in texts]
+    is_mismatched = np.array(hashes, dtype=object) != np.array(expected_hashes, dtype=object)
+    return documents["docno"][is_mismatched], len(documents)
 
 
 def hash_java_string(text: str) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from submission.data import input_files, json_errors
-from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, yielding_errors
+from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, yield_input_errors
 from submission.data.json_errors import Buffer, SyntaxIssue, scan
 from submission.errors import InputError, abbreviate
 from submission.timing import gc_paused
@@ -66,7 +66,7 @@ def is_jsonl(file: Path) -> bool:
 
 
 def read_corpus_file(file: Path) -> tuple[list[Argument], list[str]]:
-    """Return the valid arguments of a corpus file and all issues; decode a valid JSON file at once, which is faster."""
+    """Return the valid arguments of a corpus file and all issues; a valid JSON file is decoded in one call, which is faster."""
     if not is_jsonl(file):
         with suppress(ValueError, RecursionError, MemoryError):
             arguments = decode_arguments(Argument, file)
@@ -90,7 +90,7 @@ def decode_arguments(argument_type: type[T], file: Path) -> list[T]:
     return arguments
 
 
-@yielding_errors
+@yield_input_errors
 def _iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
     decode = msgspec.json.Decoder(_JsonlRecord).decode
     for line_number, line in iter_lines(file):
@@ -100,7 +100,7 @@ def _iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
             reason = str(error)
             if not isinstance(error, _InvalidRecordError):
                 reason = f"{json_errors.describe_line_error(line, error)}; {JSONL_SCHEMA}"
-            yield InputError(f"{file}, line {line_number}{_id_suffix(line)}: {reason}")
+            yield InputError(f"{file}, line {line_number}{_format_id_suffix(line)}: {reason}")
         else:
             yield argument
 
@@ -109,7 +109,7 @@ def _to_argument(record: _JsonlRecord) -> Argument:
     if is_invalid_id(record.id):
         raise _InvalidRecordError(f"invalid id '{abbreviate(record.id)}'; {ID_RULE}")
     if record.premises is not UNSET and record.argument is not UNSET:
-        raise _InvalidRecordError(f"has both premises and argument; remove one: {JSONL_SCHEMA}")
+        raise _InvalidRecordError(f"has both premises and argument; remove one of them; {JSONL_SCHEMA}")
     if record.argument is not UNSET:
         return Argument(record.id, record.conclusion, (Premise(record.argument),))
     if record.premises is UNSET:
@@ -117,7 +117,7 @@ def _to_argument(record: _JsonlRecord) -> Argument:
     return Argument(record.id, record.conclusion, record.premises)
 
 
-@yielding_errors
+@yield_input_errors
 def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments and errors of a JSON file; arguments are decoded in batches to save memory."""
     data = input_files.read_json_bytes(file)
@@ -148,7 +148,7 @@ def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
 def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[Argument | InputError]:
     """Yield the errors of a file that cannot be decoded, and its arguments if NaN and Infinity are the only errors."""
     if isinstance(error, msgspec.ValidationError):
-        is_jsonl_data = _id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
+        is_jsonl_data = _format_id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
         hint = "; files with one argument per line must be named .jsonl" if is_jsonl_data else ""
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}{hint}")
         return
@@ -161,11 +161,11 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
     for constant in json_scan.non_finite:
         position, location, path = _locate(file, constant)
         invalid_positions.add(position)
-        suffix = _id_suffix(arguments[position - 1]) if position and arguments else ""
+        suffix = _format_id_suffix(arguments[position - 1]) if position and arguments else ""
         reason = f"{json_errors.format_path(path)} is {constant.reason}; {json_errors.NON_FINITE_HINT}"
         yield InputError(f"{location}{suffix}: {reason}")
     if json_scan.syntax_issue or isinstance(error, UnicodeDecodeError):
-        yield _syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
+        yield _build_syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
     elif not json_scan.non_finite:
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     for position, raw in enumerate(arguments, 1):
@@ -178,15 +178,15 @@ def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) 
     try:
         argument = msgspec.json.decode(raw, type=Argument)
     except UnicodeDecodeError:
-        raise _syntax_error(file, data, json_errors.find_invalid_utf8(data)) from None
+        raise _build_syntax_error(file, data, json_errors.find_invalid_utf8(data)) from None
     except (ValueError, RecursionError) as error:
-        return InputError(f"{file}, argument {position}{_id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
+        return InputError(f"{file}, argument {position}{_format_id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     if is_invalid_id(argument.id):
         return InputError(f"{file}, argument {position}: invalid id '{abbreviate(argument.id)}'; {ID_RULE}")
     return argument
 
 
-def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputError:
+def _build_syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputError:
     """Return the error for malformed JSON or invalid UTF-8, with argument, line and column."""
     location = reason = ""
     if issue:
@@ -196,14 +196,14 @@ def _syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputE
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:
-    """Return the number of the argument with an issue (0: outside arguments), its location and its path in the argument."""
+    """Return the argument's number (0: outside arguments), the location for messages and the path within the argument."""
     match issue.path:
         case ("arguments", int(index), *path):
             return index + 1, f"{file}, argument {index + 1}", tuple(path)
     return 0, str(file), issue.path
 
 
-def _id_suffix(data: bytes | msgspec.Raw) -> str:
+def _format_id_suffix(data: bytes | msgspec.Raw) -> str:
     """Return " (id X)" for messages about an undecoded argument; "" if it has no valid id."""
     try:
         try:

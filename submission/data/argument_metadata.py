@@ -73,7 +73,7 @@ def open_metadata(files: Sequence[Path], fingerprint: str, cache: CacheDirectory
 
 
 def _read_rows(file: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield docno, stance ("" unless all premises share it) and portal per argument; only log a warning if decoding fails."""
+    """Yield docno, stance ("" unless all premises share it) and portal of each argument; log a warning if decoding fails."""
     try:
         arguments = decode_arguments(_Argument, file)
     except (InputError, ValueError, RecursionError, MemoryError) as error:

@@ -1,6 +1,6 @@
 """Store the documents of an input in the cache directory.
 
-documents.sqlite    documents(docno, words, conclusion, premise); words: premise length, counted up to the minimum
+documents.sqlite    documents(docno, words, conclusion, premise); words: premise length, capped at the minimum length
 collection.msgpack  docnos of the collection, ascending
 """
 
@@ -95,7 +95,7 @@ def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStor
 
 
 def _write_documents(dataset: Dataset, file: Path) -> None:
-    """Write documents to a file in batches; if an id is not unique, read all documents at once, which drops duplicates."""
+    """Write documents to a file in batches; if an id is not unique, read all again in one call, which drops duplicates."""
     reader = dataset.reader
     with dataset.stopwatch.stage("documents"):
         try:
@@ -131,7 +131,7 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
 
 @contextmanager
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
-    """Create an SQLite file, commit after the block; raise IntegrityError if a key is not unique, OSError if writing fails."""
+    """Create an SQLite file, and commit after the block; raise IntegrityError for a duplicate key, OSError if writing fails."""
     try:
         with closing(sqlite3.connect(file)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")

@@ -61,7 +61,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: malformed ({abbreviate(str(error))}); copy the file again") from None
 
 
-def yielding_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
+def yield_input_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
     """Decorate a generator of a file's records so that, if reading fails, its last item is an InputError."""
 
     @wraps(read)
@@ -105,12 +105,12 @@ def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
     """Return the content of a file, decompressed if .gz, else memory-mapped: copying would add a third to decoding time."""
     with as_input_errors(file), open_regular(file) as stream:
         if file.suffix == ".gz":
-            limit, data = _decompression_limit(stream), bytearray()
-            with gzip.open(stream) as unpacked:
-                while chunk := unpacked.read(CHUNK_BYTES):
+            limit, data = _compute_decompression_limit(stream), bytearray()
+            with gzip.open(stream) as gzip_stream:
+                while chunk := gzip_stream.read(CHUNK_BYTES):
                     data += chunk
                     if len(data) > limit:
-                        raise _expansion_error(file, limit)
+                        raise _build_expansion_error(file, limit)
             return data
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
 
@@ -129,13 +129,13 @@ def read_text(file: Path) -> str:
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without byte order mark."""
-    with as_input_errors(file), open_regular(file) as packed:
-        remaining = limit = _decompression_limit(packed)
-        with gzip.open(packed) if file.suffix == ".gz" else packed as stream:
+    with as_input_errors(file), open_regular(file) as file_stream:
+        remaining = limit = _compute_decompression_limit(file_stream)
+        with gzip.open(file_stream) if file.suffix == ".gz" else file_stream as stream:
             for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
                 remaining -= max(len(line), MIN_LINE_COST)
                 if remaining < 0:
-                    raise _expansion_error(file, limit)
+                    raise _build_expansion_error(file, limit)
                 if len(line) == MAX_LINE_BYTES:
                     raise InputError(f"{file}, line {line_number}: at least {MAX_LINE_BYTES:,} bytes long; split or shorten it")
                 text = line.removeprefix(BOM) if line_number == 1 else line
@@ -157,10 +157,10 @@ def is_invalid_id(identifier: str) -> bool:
     return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
 
 
-def _decompression_limit(packed: BinaryIO) -> int:
-    return EXTRA_BYTES + MAX_EXPANSION * os.fstat(packed.fileno()).st_size
+def _compute_decompression_limit(stream: BinaryIO) -> int:
+    return EXTRA_BYTES + MAX_EXPANSION * os.fstat(stream.fileno()).st_size
 
 
-def _expansion_error(file: Path, limit: int) -> InputError:
+def _build_expansion_error(file: Path, limit: int) -> InputError:
     cause = f"expands to more than {limit:,} bytes (decompression bomb?)"
     return InputError(f"{file}: {cause}; if the file is genuine, decompress it first")

@@ -30,9 +30,9 @@ class SyntaxIssue(NamedTuple):
 
 
 class JsonScan(NamedTuple):
-    """Errors of a JSON text, and the text without NaN and Infinity."""
+    """Errors of a JSON text, and a copy of the text with NaN and Infinity replaced."""
 
-    repaired: bytearray  # text with NaN and Infinity replaced with 0
+    repaired: bytearray  # text with 0 in place of NaN and Infinity
     non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
     syntax_issue: SyntaxIssue | None
 
@@ -111,7 +111,7 @@ def _drop_unknown_keys(path: list[str | int | None]) -> JsonPath:
 
 
 def _iter_tokens(data: Buffer, end: int) -> Iterator[tuple[int, bytes, list[str | int | None]]]:
-    """Yield offset, token and path of each token before `end`. The path is a list updated in place; None: key not yet read."""
+    """Yield offset, token and path of each token before `end`. The path is updated in place; None is a key not yet read."""
     path: list[str | int | None] = []
     for match in TOKEN.finditer(data, 0, end):
         token = match.group()

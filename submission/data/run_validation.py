@@ -72,13 +72,13 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
 
 
 def _find_directory_issues(path: Path) -> Issues:
-    present = [name for name in RUN_FILES if path.is_dir() and (path / name).exists()]
-    if len(present) > 1:
-        yield _tira_error("two run files in the directory", None, f"{' and '.join(present)}; delete one")
+    file_names = [name for name in RUN_FILES if path.is_dir() and (path / name).exists()]
+    if len(file_names) > 1:
+        yield _tira_error("two run files in the directory", None, f"{' and '.join(file_names)}; delete one")
 
 
 def _find_parse_issues(run: RunFile) -> Issues:
-    """Yield parsing issues and skipped lines; NaN scores and invisible characters in ids are accepted by TIRA."""
+    """Yield an issue per invalid or skipped line; TIRA accepts NaN and infinite scores, and invisible characters in ids."""
     for issue in run.issues:
         is_accepted = issue.category == ID and not WHITESPACE.search(issue.value)
         if issue.category == SCORE:

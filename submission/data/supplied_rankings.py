@@ -58,7 +58,7 @@ def validate_supplied_ranking(
 ) -> pd.DataFrame:
     """Validate a sorted ranking `qid docno rank score` and return it as rankings in topic order.
 
-    Keeps documents too short for the collection, since an earlier stage selected them. Topics without documents cause a
+    Documents too short for the collection are kept, since an earlier stage selected them. Topics without documents cause a
     warning. `unknown_docnos` are the docnos of the ranking that are not in the input.
     """
     qids = set(topics["qid"])
@@ -89,7 +89,7 @@ def validate_supplied_ranking(
 
 
 def _fill_scores(ranking: pd.DataFrame, source: object) -> pd.DataFrame:
-    """Replace the scores of a sorted ranking with n, n - 1, …, 1 per topic if any are missing or increase."""
+    """Replace all scores of a sorted ranking with n, n - 1, …, 1 per topic if a score of any topic is missing or increases."""
     if not (_find_score_increases(ranking).any() or ranking["score"].isna().any()):
         return ranking
     log.warning("%s: scores missing or not in rank order; replaced with n, n - 1, …, 1 per topic", source)
@@ -132,7 +132,7 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
 
 
 def format_missing(count: int, total: int, noun: str) -> str:
-    """Format a positive count of missing ids, to be followed by "in the input": "3 of 15 topics are not"."""
+    """Format a positive count of missing ids, e.g. "3 of 15 topics are not", to which the caller adds "in the input"."""
     if total == 1:
         return f"the only {noun} is not"
     if count == total:

@@ -5,7 +5,7 @@ documents.jsonl  {docno, text}; or corpus.jsonl
 rerank.jsonl     {qid, query, docno, text, rank, score}: candidates; also queries and documents if their files are missing
 
 All files may be gzipped; `tirex_records` lists further field names. Rank and score are optional. The text combines premises
-and conclusion and is used as both.
+and conclusion, and fills both columns of a document.
 """
 
 import logging
@@ -114,7 +114,7 @@ def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
 
 
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
-    """Return the first record of each id, and `issues` extended by those of ids with different texts."""
+    """Return the first record of each id, and `issues` followed by an issue for each id with different texts."""
     first_records = records.drop_duplicates(id_column)
     expected = records[id_column].map(dict(zip(first_records[id_column], first_records[text_column], strict=True)))
     first_lines = dict(zip(first_records[id_column], first_records["line"], strict=True))

@@ -13,7 +13,7 @@ import msgspec
 import pandas as pd
 from msgspec import UNSET
 
-from submission.data.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yielding_errors
+from submission.data.input_files import ID_RULE, collect, is_invalid_id, iter_lines, yield_input_errors
 from submission.data.json_errors import describe_line_error, scan
 from submission.data.topics import describe_invalid_qid
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir
@@ -24,11 +24,11 @@ RANK_LIMIT = 10**9  # ranks must be smaller
 
 
 class _FieldError(Exception):
-    """Invalid, contradictory or missing value of a field."""
+    """Error of a field with an invalid, contradictory or missing value."""
 
 
 class _MissingFieldError(_FieldError):
-    """Missing required field."""
+    """Error of a record without a required field."""
 
 
 def _parse_text(value: object) -> str:
@@ -106,21 +106,22 @@ def read_records(file: Path, fields: Sequence[Field]) -> tuple[pd.DataFrame, lis
     return frame, [issue for name in optional_names if (issue := _describe_partial_field(file, frame, name))]
 
 
-@yielding_errors
+@yield_input_errors
 def iter_records(file: Path, fields: Sequence[Field]) -> Iterator[tuple[str | float, ...] | InputError]:
     """Yield the field values (NaN: missing optional field) and line number of each record, or an error for an invalid line."""
     decode = msgspec.json.Decoder(_Record).decode
     for line_number, line in iter_lines(file):
         try:
             record = decode(line)
-            row = (*(_field_value(record, field) for field in fields), line_number)
+            row = (*(_get_field_value(record, field) for field in fields), line_number)
         except (ValueError, RecursionError, _FieldError) as error:
-            yield InputError(f"{file}, line {line_number}{_ids_suffix(line)}: {_describe(line, error, fields)}")
+            reason = _describe_invalid_line(line, error, fields)
+            yield InputError(f"{file}, line {line_number}{_format_ids_suffix(line)}: {reason}")
         else:
             yield row
 
 
-def _field_value(record: msgspec.Struct, field: Field) -> str | float:
+def _get_field_value(record: msgspec.Struct, field: Field) -> str | float:
     """Return the value of a field under any of its names, NaN for a missing optional field; raise _FieldError if invalid."""
     values: dict[str, str | float] = {}
     for name in field.aliases:
@@ -145,7 +146,7 @@ def _format_value(value: object) -> str:
     return f"'{abbreviate(value)}'" if isinstance(value, str) else abbreviate(json.dumps(value, ensure_ascii=False))
 
 
-def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
+def _describe_invalid_line(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
     """Describe why a line is invalid and, unless only a value is wrong, which format is expected."""
     if isinstance(error, _MissingFieldError) and is_beir(line):
         return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
@@ -155,7 +156,7 @@ def _describe(line: bytes, error: Exception, fields: Sequence[Field]) -> str:
     return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.is_optional)}}}"
 
 
-def _ids_suffix(line: bytes) -> str:
+def _format_ids_suffix(line: bytes) -> str:
     """Return " (qid X, docno Y)" with the ids in a line, even if its JSON is malformed; "" if it has none."""
     try:
         record = msgspec.json.decode(scan(line).repaired, type=_Record)
@@ -164,7 +165,7 @@ def _ids_suffix(line: bytes) -> str:
     ids = []
     for field in (QID, DOCNO):
         with suppress(_FieldError):
-            ids.append(f"{field.name} {abbreviate(str(_field_value(record, field)))}")
+            ids.append(f"{field.name} {abbreviate(str(_get_field_value(record, field)))}")
     return f" ({', '.join(ids)})" if ids else ""
 
 
@@ -175,6 +176,6 @@ def _describe_partial_field(file: Path, frame: pd.DataFrame, name: str) -> str:
     if not is_different.any():
         return ""
     row, first = frame[is_different].iloc[0], frame.iloc[0]
-    line, line_without = (first["line"], row["line"]) if present.iloc[0] else (row["line"], first["line"])
+    line_with, line_without = (first["line"], row["line"]) if present.iloc[0] else (row["line"], first["line"])
     location = f"{file}, line {row['line']} (qid {abbreviate(row['qid'])}, docno {abbreviate(row['docno'])})"
-    return f"{location}: line {line} has a {name} and line {line_without} has none; provide it in all lines or in none"
+    return f"{location}: line {line_with} has a {name} and line {line_without} has none; provide it in all lines or in none"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yielding_errors
+from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yield_input_errors
 from submission.errors import InputError, abbreviate
 
 
@@ -56,12 +56,12 @@ def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
     return topics.loc[sorted(topics.index, key=sort_key)].reset_index(drop=True)
 
 
-@yielding_errors
+@yield_input_errors
 def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
     """Yield location, id and title of each topic, or an InputError for an invalid topic."""
     for topic in _parse_xml(file).iter("topic"):
         location = f"{file}, line {topic.sourceline}"
-        qid, title = _child_text(topic, "number") or _child_text(topic, "num"), _child_text(topic, "title")
+        qid, title = _get_child_text(topic, "number") or _get_child_text(topic, "num"), _get_child_text(topic, "title")
         if not qid:
             yield InputError(f"{location}: topic without number; expected <number> or <num>")
         elif reason := describe_invalid_qid(qid):
@@ -84,6 +84,6 @@ def _parse_xml(file: Path) -> etree._Element:
     return tree.getroot()
 
 
-def _child_text(topic: etree._Element, tag: str) -> str:
+def _get_child_text(topic: etree._Element, tag: str) -> str:
     element = topic.find(tag)
     return "" if element is None else " ".join(str(element.xpath("string()")).split())

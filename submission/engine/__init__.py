@@ -1,1 +1,1 @@
-"""Execution in this process or on a Ray cluster."""
+"""Execute functions in this process or on a Ray cluster."""

@@ -1,4 +1,4 @@
-"""Interface of engines, and the local engine."""
+"""Define the interface of engines, and the local engine."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
@@ -11,7 +11,7 @@ CPU = torch.device("cpu")
 
 
 class Engine(Protocol):
-    """Interface of engines: one or more workers that apply a function to inputs, in this process or on a cluster.
+    """Interface of engines, which apply a function to inputs on one or more workers, in this process or on a cluster.
 
     Callers partition the work independently of the engine, so that results are bit-identical for any worker count.
     """
@@ -59,7 +59,7 @@ class LocalEngine(Engine):
 LOCAL_ENGINE = LocalEngine()
 
 
-def run_one(engine: Engine, function: Callable[[Item], Result], item: Item, device: torch.device) -> Result:
-    """Apply a function to one input on a worker of the engine."""
+def run_task(engine: Engine, function: Callable[[Item], Result], item: Item, device: torch.device) -> Result:
+    """Apply a function to a single input on a worker of the engine, and return the result."""
     [(_, result)] = engine.map(function, [(0, item)], device)
     return result

@@ -1,4 +1,4 @@
-"""Selection of the engine by name."""
+"""Select the engine by name."""
 
 from contextlib import AbstractContextManager, nullcontext
 

@@ -1,4 +1,4 @@
-"""Engine on a Ray cluster.
+"""Execute functions on a Ray cluster.
 
 Ray manages resources, retries and node failures. All nodes need the same Ray version, and the same code and checkpoints at
 the same paths, for example from one container image; only inputs and results are transferred.
@@ -78,14 +78,14 @@ class RayEngine(Engine):
 
 @contextmanager
 def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngine]:
-    """Connect to the cluster at HOST:PORT, which includes this machine, or (None) start a local one for the `with` block.
+    """Connect to the cluster at HOST:PORT, which includes this machine; for None, start a local one for the `with` block.
 
     Raises:
         UsageError: If the cluster cannot be reached or Ray cannot be started.
     """
     logging.getLogger("ray").setLevel(logging.ERROR)
     with ExitStack() as stack:
-        init_args = {"address": address} if address else _local_cluster_args(stack)
+        init_args = {"address": address} if address else _build_local_cluster_args(stack)
         stack.callback(ray.shutdown, wait_for_processes=True)
         try:
             if address:
@@ -102,7 +102,7 @@ def connect(address: str | None, shares_cache: bool = False) -> Iterator[RayEngi
         yield RayEngine(shares_cache)
 
 
-def _local_cluster_args(stack: ExitStack) -> dict[str, Any]:
+def _build_local_cluster_args(stack: ExitStack) -> dict[str, Any]:
     """Return the arguments of `ray.init` for a temporary cluster on this machine."""
     temp_dir = stack.enter_context(TemporaryDirectory(prefix="aragorn-ray-", ignore_cleanup_errors=True))
     stack.enter_context(on_interrupt(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
@@ -130,9 +130,9 @@ def _count_units(resource: str) -> int:
     return int(ray.cluster_resources().get(resource, 0))
 
 
-def _get_result(ready: ray.ObjectRef[Result]) -> Result:
+def _get_result(ref: ray.ObjectRef[Result]) -> Result:
     try:
-        return ray.get(ready)
+        return ray.get(ref)
     except RayTaskError as error:
         if isinstance(error.cause, SubmissionError):
             raise error.cause from None

@@ -1,4 +1,4 @@
-"""Computation in shards, each cached in a file, so that an interrupted execution can resume."""
+"""Compute results in shards, each cached in a file, so that an interrupted execution can resume."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from typing import Generic
 
 import torch
 
-from submission.engine.base import Engine, Item, run_one
+from submission.engine.base import Engine, Item, run_task
 from submission.progress import track_weighted
 from submission.storage.artifact_store import ArtifactStore, write_artifact
 
 
 @dataclass(frozen=True)
 class Shard(Generic[Item]):
-    """One item of a sharded computation: how to load its input, and the file that caches its result."""
+    """Part of a computation: a function that loads its input, and the file that caches its result."""
 
     file_name: str  # name of its cache file
     unit_count: int  # units of work, for the progress display
@@ -66,7 +66,7 @@ def compute_shards(
 
     def read_shard(index: int) -> bytes:
         shard = shards[index]
-        return store.load_or_build(shard.file_name, lambda: run_one(engine, function, shard.load_input(), device))
+        return store.load_or_build(shard.file_name, lambda: run_task(engine, function, shard.load_input(), device))
 
     return read_shard
 
@@ -78,10 +78,7 @@ def _compute_and_write(function: Callable[[Item], bytes], cache_dir: Path, task:
 
 
 def _make_remote_loader(shard: Shard[Item]) -> Callable[[], Item]:
-    """Return a picklable function that returns a shard's input.
-
-    An input that cannot be loaded remotely is loaded now and pickled with the function.
-    """
+    """Return a picklable function that loads a shard's input, or contains the input if it cannot be loaded remotely."""
     return shard.load_input if shard.can_load_remotely else partial(_identity, shard.load_input())
 
 

@@ -1,1 +1,1 @@
-"""Inference: checkpoints, batching, devices and precision."""
+"""Run networks: checkpoints, batching, devices and precision."""

@@ -1,4 +1,4 @@
-"""Network checkpoints: everything that inference needs, and a probe that verifies the output.
+"""Load network checkpoints, which contain everything that inference needs and a probe that verifies the output.
 
 config.json         code version, name and Config of the network, and fields of the checkpoint format
 model.safetensors   weights without frozen encoder layers; embeddings and encoders in float16
@@ -60,7 +60,7 @@ class ProbeEntry(Protocol):
     """Interface of probe entries: input texts and the network's output for them."""
 
     def check_reproduced(self, file: Path, recomputed: Any) -> None:
-        """Compare this stored entry with a recomputed one. Raises CheckpointError if they differ."""
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     def run_probe(network: NetworkT, tokeniser: TokeniserT) -> list[Any]:
         """Compute the probe entries; the network must be on the CPU and in evaluation mode."""
 
-    def get_network(self, device: torch.device) -> NetworkT:
-        """Move the network to a device, set its encoder's inference precision for that device, and return it."""
+    def move_network(self, device: torch.device) -> NetworkT:
+        """Move the network to a device, set its encoder's precision for that device, and return the network."""
         return move_to_device(self.network, device, self.precision)
 
     def __reduce__(self) -> tuple[Callable[..., Self], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Selection of device, precision and thread count, and execution of batches of similar length within GPU memory.
+"""Choose device, precision and thread count, and run batches of texts of similar length within GPU memory.
 
 Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes are always float32.
 """
@@ -55,7 +55,7 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
 
 
 def move_to_device(network: NetworkT, device: torch.device, precision: torch.dtype | None) -> NetworkT:
-    """Move a network to a device and set its encoder's precision: `precision` on a CPU, float16 on a GPU."""
+    """Move a network to a device, set its encoder's precision (`precision` on a CPU, float16 on a GPU), and return it."""
     network.to(device)
     network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
     return network
@@ -90,7 +90,7 @@ def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> lis
 
 
 def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
-    """Return the maximum number of tokens per encoder batch for a device and a CPU precision."""
+    """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a CPU (None: float32)."""
     if device.type == "cuda":
         return MAX_TOKENS_GPU
     return MAX_TOKENS_CPU if precision is None else MAX_TOKENS_CPU_BF16

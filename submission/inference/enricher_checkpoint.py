@@ -1,4 +1,4 @@
-"""Enricher checkpoints (see `checkpoint_io`); the probe holds texts and their token annotations."""
+"""Load enricher checkpoints (see `checkpoint_io`); the probe consists of texts with their token annotations."""
 
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -31,11 +31,7 @@ class EnricherProbe(msgspec.Struct):
     passages: list[list[TokenAnnotation]]
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
-        """Compare this stored entry with a recomputed one.
-
-        Raises:
-            CheckpointError: If they differ.
-        """
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
         stored, current = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))

@@ -1,4 +1,4 @@
-"""Enrichment of a whole collection in cached shards.
+"""Enrich a whole collection in cached shards.
 
 part-*.msgpack  word frequencies of a shard's documents, in order
 """
@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import torch
 
-from submission.engine.base import LOCAL_ENGINE, Engine, run_one
+from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.engine.shards import Shard, compute_shards
 from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
@@ -39,15 +39,15 @@ def enrich_collection(
     store: ArtifactStore,
     engine: Engine = LOCAL_ENGINE,
 ) -> FrequencyLoader:
-    """Enrich all documents in cached shards; return a function that loads their word frequencies.
+    """Enrich all documents in cached shards; return a function that loads the word frequencies of documents by position.
 
     If shards are missing, the expected time and size are logged first. `load_texts` loads the texts of documents by docno, in
     order. `store`'s cache key must depend on the documents, their texts, the checkpoint and the device.
     """
 
     def make_shard(start: int) -> Shard[Sequence[str]]:
-        part, file_name = docnos[start : start + SHARD_SIZE], f"part-{start // SHARD_SIZE:06}.msgpack"
-        return Shard(file_name, len(part), partial(load_texts, part), can_load_remotely=True)
+        shard_docnos, file_name = docnos[start : start + SHARD_SIZE], f"part-{start // SHARD_SIZE:06}.msgpack"
+        return Shard(file_name, len(shard_docnos), partial(load_texts, shard_docnos), can_load_remotely=True)
 
     shards, name = [make_shard(start) for start in range(0, len(docnos), SHARD_SIZE)], checkpoint.network.get_name()
     missing_count = sum(shard.unit_count for shard in shards if shard.file_name not in store)
@@ -55,7 +55,7 @@ def enrich_collection(
         sample_size = max(MIN_SAMPLE_SIZE, min(SHARD_SIZE, missing_count // SAMPLE_INTERVAL))
         rows = sorted({index * len(docnos) // sample_size for index in range(sample_size)})
         sample = load_texts([docnos[row] for row in rows])
-        costs = run_one(engine, partial(measure_sample, checkpoint, device), sample, device)
+        costs = run_task(engine, partial(measure_sample, checkpoint, device), sample, device)
         seconds, size = (cost * missing_count / len(sample) for cost in costs)
         minutes = seconds / engine.count_workers(device) / 60
         log.info("%s: %d documents to enrich, about %.1f minutes and %.1f MB", name, missing_count, minutes, size / 1e6)
@@ -73,12 +73,12 @@ def enrich_collection(
 
 
 def encode_shard(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> bytes:
-    """Enrich texts and encode their word frequencies."""
+    """Enrich the texts of a shard; return their word frequencies as MessagePack."""
     return msgspec.msgpack.encode(enrich_texts(texts, checkpoint, device))
 
 
 def measure_sample(checkpoint: EnricherCheckpoint, device: torch.device, texts: Sequence[str]) -> tuple[float, int]:
-    """Enrich texts; return the time in seconds and the size of the result in bytes."""
+    """Enrich sample texts; return the time in seconds and the size of their word frequencies in bytes."""
     start = time.monotonic()
     size = len(encode_shard(checkpoint, device, texts))
     return time.monotonic() - start, size
@@ -91,14 +91,14 @@ def enrich_separately(checkpoint: EnricherCheckpoint, device: torch.device, text
 
 def enrich_texts(texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device) -> list[WordFrequencies]:
     """Compute the word frequencies of texts, with their passages batched together."""
-    return [checkpoint.network.compute_term_frequencies(passages) for passages in annotate_texts(texts, checkpoint, device)]
+    return [checkpoint.network.compute_word_frequencies(passages) for passages in annotate_texts(texts, checkpoint, device)]
 
 
 def annotate_texts(
     texts: Sequence[str], checkpoint: EnricherCheckpoint, device: torch.device
 ) -> list[list[list[TokenAnnotation]]]:
     """Return each text's annotated passages; the longest are annotated first, so that GPU memory is allocated once."""
-    enricher = checkpoint.get_network(device)
+    enricher = checkpoint.move_network(device)
     passages_by_text = [checkpoint.tokeniser.split(text) for text in texts]
     passages = list(chain.from_iterable(passages_by_text))
 

@@ -1,4 +1,4 @@
-"""Deterministic scoring of pairs in cached shards; topics and documents are tokenised once."""
+"""Score pairs in cached shards, reproducibly; topics and documents are tokenised once."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.engine.base import LOCAL_ENGINE, Engine, run_one
+from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
 from submission.inference.checkpoint_io import NetworkCheckpoint
@@ -23,13 +23,13 @@ from submission.timing import Stopwatch
 
 
 class TokenSource(Protocol):
-    """Interface of objects that provide the token ids of topics and documents."""
+    """Interface of sources of the token ids of topics and documents."""
 
-    def get_query_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
+    def get_query_token_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
         """Return the token ids of all topics by qid."""
 
-    def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, TokenIds]:
-        """Return the token ids of premises by docno, in docno order."""
+    def get_premise_token_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> Mapping[str, TokenIds]:
+        """Return the token ids of premises by docno, in ascending order of docno."""
 
 
 class TokenCache(TokenSource):
@@ -44,11 +44,11 @@ class TokenCache(TokenSource):
         self._load_premises, self._stopwatch = load_premises, stopwatch
         self._tokens_by_tokeniser: dict[str, dict[str, list[Any]]] = {}
 
-    def get_query_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+    def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
         return {qid: tokeniser.encode_query(query) for qid, query in self._queries.items()}
 
-    def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
-        """Return the token ids (L,) int32 of premises by docno, in docno order."""
+    def get_premise_token_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+        """Return the token ids (L,) int32 of premises by docno, in ascending order of docno."""
         with self._stopwatch.stage("tokenisation"):
             requested = set(docnos)
             tokens = self._tokens_by_tokeniser.setdefault(tokeniser.premise_key, {})
@@ -98,7 +98,7 @@ class TokenisedPairs:
 
 @dataclass(frozen=True)
 class BatchedPairs:
-    """Pairs, divided into batches of pair numbers."""
+    """Pairs with a division of their numbers into batches."""
 
     pairs: TokenisedPairs
     batches: list[np.ndarray]
@@ -117,8 +117,8 @@ class BatchedPairs:
             shards[-1].batches.append(rows)
         return shards
 
-    def extract(self) -> Self:
-        """Return a copy without the premises of other shards, to be sent to another process."""
+    def compact(self) -> Self:
+        """Return a copy that contains only the premises of these batches, to be sent to another process."""
         rows, pairs = self.pair_order, self.pairs
         premises, premise_rows = np.unique(pairs.premise_rows[rows], return_inverse=True)
         shard = TokenisedPairs(pairs.queries, pairs.premises.select(premises), pairs.query_rows[rows], premise_rows)
@@ -193,7 +193,7 @@ class SiameseScorer(PairScorer):
 
     @torch.inference_mode()
     def score_vectors(self, pairs: TokenisedPairs, vectors: np.ndarray) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from vectors (P, V) of the P distinct premises, by ascending row."""
+        """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct premises, in row order."""
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
         with single_thread():
@@ -219,26 +219,26 @@ def score_documents(
     Raises:
         CheckpointError: If a score is not finite.
     """
-    queries = token_source.get_query_ids(checkpoint.tokeniser)
-    premises = token_source.get_premise_ids(checkpoint.tokeniser, pairs["docno"])
+    queries = token_source.get_query_token_ids(checkpoint.tokeniser)
+    premises = token_source.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
     tokenised = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
     if pairs.empty:
         return np.empty(0, dtype=np.float32)
-    ranker, remote = checkpoint.network, RemoteScorer(checkpoint, tokenised.queries, device)
+    ranker, remote_scorer = checkpoint.network, RemoteScorer(checkpoint, tokenised.queries, device)
     batched = _make_batches(ranker, tokenised, device)
     # Longest texts first, so that the last shards are short and workers finish together.
     longest_first = list(enumerate(batched.split(ranker.shard_size)))[::-1]
-    shards = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.extract) for index, shard in longest_first]
-    read_shard = compute_shards(remote.compute, shards, store, engine, device, ranker.get_name(), _choose_scorer(ranker).unit)
+    shards = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.compact) for index, shard in longest_first]
+    name, unit = ranker.get_name(), _choose_scorer(ranker).unit
+    read_shard = compute_shards(remote_scorer.compute, shards, store, engine, device, name, unit)
     outputs = [array_from_npy(read_shard(index)) for index in range(len(shards))]
     scores = batched.restore_order(np.concatenate(outputs[::-1]))
     if isinstance(ranker, SiameseRanker):
         pairs_without_premises = replace(tokenised, premises=PaddedTexts.from_ids([]))
-        scores = run_one(engine, remote.score_vectors, (pairs_without_premises, scores), device)
+        scores = run_task(engine, remote_scorer.score_vectors, (pairs_without_premises, scores), device)
     non_finite = pairs[~np.isfinite(scores)]
     if len(non_finite):
         qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
-        name = ranker.get_name()
         raise CheckpointError(f"{name}: the score of document {docno} for topic {qid} is not finite; retrain the ranker")
     return scores
 
@@ -266,13 +266,13 @@ class RemoteScorer:
         return npy_bytes(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
-        """Compute the scores (N,) float32 of pairs from vectors (P, V) of the P distinct premises, by ascending row."""
+        """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct premises, in row order."""
         assert isinstance(self._scorer, SiameseScorer)
         return self._scorer.score_vectors(*pairs_and_vectors)
 
     @cached_property
     def _scorer(self) -> PairScorer:
-        ranker = self.checkpoint.get_network(self.device)
+        ranker = self.checkpoint.move_network(self.device)
         return _choose_scorer(ranker)(ranker, self.queries, self.device)
 
 

@@ -1,4 +1,4 @@
-"""Ranker checkpoints (see `checkpoint_io`) and their probe.
+"""Load ranker checkpoints (see `checkpoint_io`).
 
 config.json also contains the maximum text lengths and the text rule; the probe consists of pairs with their scores.
 """
@@ -48,15 +48,11 @@ class RankerProbe(msgspec.Struct):
     score: float
 
     def check_reproduced(self, file: Path, recomputed: Self) -> None:
-        """Compare this stored entry with a recomputed one.
-
-        Raises:
-            CheckpointError: If they differ.
-        """
+        """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
         if (self.query, self.premise) != (recomputed.query, recomputed.premise):
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
-        same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
-        if not (same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
+        has_same_ids = (self.query_ids, self.premise_ids) == (recomputed.query_ids, recomputed.premise_ids)
+        if not (has_same_ids and abs(self.score - recomputed.score) <= TOLERANCE * max(1, abs(self.score))):
             raise CheckpointError(
                 f"{file}: for the query '{abbreviate(self.query)}' this code computes {recomputed.describe()}, but the "
                 f"checkpoint stores {self.describe()}; the text processing or the network has changed: retrain the ranker"

@@ -61,5 +61,5 @@ class Enricher(Network, ABC, Generic[PassageT]):
         return ""
 
     @abstractmethod
-    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
+    def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         """Compute the frequency, at least 1, of each index term of a text from the annotations of its passages."""

@@ -112,9 +112,9 @@ class KernelPooling(Kernels):
 
     def pool(self, similarity: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the features (B, K) of similarities (B, Q, D), counting only positions in the masks (B, Q) and (B, D)."""
-        return self.take_logs(self(similarity, document_mask), query_mask).sum(1)
+        return self.compute_features(self(similarity, document_mask), query_mask).sum(1)
 
-    def take_logs(self, soft_counts: Tensor, query_mask: Tensor) -> Tensor:
+    def compute_features(self, soft_counts: Tensor, query_mask: Tensor) -> Tensor:
         """Compute each query position's features (B, Q, K) from soft counts (B, Q, K); 0 outside `query_mask` (B, Q)."""
         return 0.01 * soft_counts.clamp(min=1e-10).log() * query_mask[:, :, None]
 
@@ -125,7 +125,7 @@ class KernelPooling(Kernels):
 
         The score is `weights` (K,) · features; labels consist of `name` and the kernel's mu.
         """
-        values = self.take_logs(self(similarity, document_mask), query_mask)[0] * weights
+        values = self.compute_features(self(similarity, document_mask), query_mask)[0] * weights
         return explain_kernels(self, similarity[0].masked_fill(~document_mask[0], -torch.inf), values, name)
 
 
@@ -143,7 +143,7 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
     return parts
 
 
-def log_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype) -> Tensor:
+def build_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype) -> Tensor:
     """Compute the histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
 
     Guo et al. 2016, with the bins of CEDR. Only positions in `mask`, which broadcasts to the similarities, are counted.

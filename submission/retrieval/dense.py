@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from submission.engine.base import LOCAL_ENGINE, Engine, run_one
+from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.engine.shards import Shard, compute_shards
 from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches, move_to_device, single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
@@ -126,7 +126,7 @@ def encode_queries(
     queries: Sequence[str], checkpoint: RankerCheckpoint, device: torch.device, engine: Engine = LOCAL_ENGINE
 ) -> np.ndarray:
     """Compute the vectors (N, V) float32 of queries, one at a time, so that no vector depends on the other queries."""
-    return run_one(engine, partial(_encode_queries, checkpoint, device), queries, device)
+    return run_task(engine, partial(_encode_queries, checkpoint, device), queries, device)
 
 
 @torch.inference_mode()
@@ -158,7 +158,7 @@ def _build_vectors(
         shard = list(names[start : start + SHARD_SIZE])
         shards.append(Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True))
     read_shard = compute_shards(encode, shards, shard_store, engine, device, checkpoint.network.get_name(), "texts")
-    first = array_from_npy(read_shard(0) if shards else run_one(engine, encode, [""], device))
+    first = array_from_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
     array = allocate_npy(file, np.float16, (len(names), first.shape[1]))
     for index, start in enumerate(starts):  # one at a time: together they may exceed memory
         array[start : start + SHARD_SIZE] = array_from_npy(read_shard(index))

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from submission.engine.base import run_one
+from submission.engine.base import run_task
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import (
     FrequencyLoader,
@@ -49,10 +49,10 @@ class Enrichment(Component):
         with execution.stopwatch.stage(f"enrichment with {self.checkpoint}"):
             return enrich_collection(docnos, load_texts, checkpoint, execution.device, cache, execution.engine)
 
-    def compute_term_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
+    def compute_word_frequencies(self, execution: Execution, fields: Fields, documents: pd.DataFrame) -> list[WordFrequencies]:
         """Compute the term frequencies of documents, enriching each separately so that the results are reproducible."""
         function = partial(enrich_separately, self.load_checkpoint(execution.checkpoints), execution.device)
-        return run_one(execution.engine, function, select_texts(documents, fields), execution.device)
+        return run_task(execution.engine, function, select_texts(documents, fields), execution.device)
 
     def get_component_spans(self, execution: Execution, fields: Fields, document: pd.DataFrame) -> list[TextSpan]:
         """Split a document's text into argument components; return [] if the enricher assigns no component labels."""

@@ -66,7 +66,7 @@ def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
     """Explain the score of a network for the token ids of a query and of the document field called `field`."""
-    ranker, tokeniser = checkpoint.get_network(device), checkpoint.tokeniser
+    ranker, tokeniser = checkpoint.move_network(device), checkpoint.tokeniser
     tokens = tokeniser.to_tokens(query), tokeniser.to_tokens(document)
     pair = [tensor.to(device) for text in (query, document) for tensor in pad([text])]
     explanation, score = ranker.explain(*pair), ranker(*pair).item()

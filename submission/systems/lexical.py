@@ -120,7 +120,7 @@ class LexicalStage(Stage):
             unindexed_counts = index.count_terms(unindexed)
         else:
             fields = self.load_checkpoint(execution.checkpoints).index.fields
-            words = self.enrichment.compute_term_frequencies(execution, fields, unindexed)
+            words = self.enrichment.compute_word_frequencies(execution, fields, unindexed)
             unindexed_counts = [index.count_enriched_terms(frequencies) for frequencies in words]
         counts |= dict(zip(unindexed["docno"], unindexed_counts, strict=True))
         return [counts[docno] for docno in docnos]

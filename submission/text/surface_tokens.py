@@ -65,7 +65,7 @@ class SurfaceReader:
             spans = text_spans[slice_]
             passage_start, passage_end = spans[0][0], spans[-1][1]
             tokens = [text[start:end] for start, end in spans]
-            token_ids = self.vocabulary.lookup(map(normalise_token, tokens))
+            token_ids = self.vocabulary.get_ids(map(normalise_token, tokens))
             relative_spans = [(start - passage_start, end - passage_start) for start, end in spans]
             passages.append(SurfacePassage(text[passage_start:passage_end], relative_spans, tokens, token_ids))
         return passages

@@ -90,7 +90,7 @@ class WordTokeniser(Tokeniser):
         return row_count == len(self.vocabulary)
 
     def encode_query(self, text: str) -> list[int]:
-        return self.vocabulary.lookup(normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query])
+        return self.vocabulary.get_ids(normalisation.tokenise_query(text, self.text_rule)[: self.lengths.query])
 
     def tokenise_premise(self, text: str) -> list[str]:
         """Return the words of a raw premise, interned to save memory."""
@@ -98,10 +98,10 @@ class WordTokeniser(Tokeniser):
         return [sys.intern(word) for word in tokenise_prefix(text, self.lengths.premise, tokenise)]
 
     def to_ids(self, tokens: list[str]) -> list[int]:
-        return self.vocabulary.lookup(tokens)
+        return self.vocabulary.get_ids(tokens)
 
     def to_tokens(self, ids: list[int]) -> list[str]:
-        return [self.vocabulary.term(token_id) for token_id in ids]
+        return [self.vocabulary.get_term(token_id) for token_id in ids]
 
     def to_bytes(self) -> bytes:
         return self.vocabulary.to_text().encode()

@@ -24,11 +24,11 @@ class Vocabulary:
         """Return the number of ids, including those for padding and unknown words: the rows of an embedding table."""
         return len(self.terms) + FIRST_TERM_ID
 
-    def lookup(self, words: Iterable[str]) -> list[int]:
+    def get_ids(self, words: Iterable[str]) -> list[int]:
         """Return the ids of words; UNKNOWN_ID for words not in the vocabulary."""
         return list(map(self._ids.get, words, repeat(UNKNOWN_ID)))
 
-    def term(self, token_id: int) -> str:
+    def get_term(self, token_id: int) -> str:
         """Return the term of an id; "(unknown)" for the ids of padding and unknown words."""
         return self.terms[token_id - FIRST_TERM_ID] if token_id >= FIRST_TERM_ID else "(unknown)"
 

@@ -54,7 +54,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
     with open_execution(directory) as execution:
         tokens, candidates = execution.tokens, execution.get_ranking(CONCLUSION_BM25)
         pairs = sample_rows(candidates, PAIRS, can_repeat=True)
-        tokens.get_premise_ids(checkpoint.tokeniser, pairs["docno"])  # keeps tokenisation out of the measured time
+        tokens.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])  # keeps tokenisation out of the measured time
 
     def score_pairs(engine: Engine) -> None:
         round_scores.append(score_with_empty_cache(pairs, tokens, checkpoint, CPU, engine))

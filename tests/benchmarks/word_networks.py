@@ -48,10 +48,10 @@ class TokenIds(TokenSource):
     queries: dict[str, list[int]]
     premises: dict[str, np.ndarray]
 
-    def get_query_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
+    def get_query_token_ids(self, tokeniser: Tokeniser) -> dict[str, list[int]]:
         return self.queries
 
-    def get_premise_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
+    def get_premise_token_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         return self.premises
 
 
@@ -59,8 +59,8 @@ def load_candidates(directory: Path, tokeniser: Tokeniser) -> tuple[pd.DataFrame
     """Load the candidates `qid docno` that the networks score for an input, and the token ids of queries and premises."""
     with open_execution(directory) as execution:
         candidates, tokens = execution.get_ranking(CONCLUSION_BM25), execution.tokens
-        premises = tokens.get_premise_ids(tokeniser, candidates["docno"])
-        return candidates, TokenIds(tokens.get_query_ids(tokeniser), premises)
+        premises = tokens.get_premise_token_ids(tokeniser, candidates["docno"])
+        return candidates, TokenIds(tokens.get_query_token_ids(tokeniser), premises)
 
 
 def score_with_empty_cache(

@@ -195,7 +195,7 @@ def test_words_are_shaded_by_frequency(copy: Path, make_execution: MakeExecution
     text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
     content["arguments"][0]["premises"][0]["text"] = text
     file.write_text(json.dumps(content))
-    monkeypatch.setattr(DeepCT, "compute_term_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
+    monkeypatch.setattr(DeepCT, "compute_word_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
     stage = SYSTEMS["deepct_dirichlet"].stage
     assert isinstance(stage, LexicalStage)
     assert stage.enrichment is not None

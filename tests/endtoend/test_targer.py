@@ -86,7 +86,7 @@ def test_trained_tagger_annotates_components(work: Path) -> None:
     assert isinstance(enricher.network, TARGER)
     [words] = enricher.network.annotate(enricher.tokeniser.split("pa Because pb pc . so pd ."))
     assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
-    assert enricher.network.compute_term_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
+    assert enricher.network.compute_word_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
 
 
 def test_tagger_initialises_from_the_language_model(work: Path) -> None:

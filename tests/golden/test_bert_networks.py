@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from submission.models.layers import cosine, log_histogram
+from submission.models.layers import build_histogram, cosine
 from submission.models.ranker import Ranker
 from submission.models.rankers.cedr_drmm import CEDRDRMM
 from submission.models.rankers.cedr_knrm import CEDRKNRM
@@ -70,5 +70,5 @@ def test_cls_similarities_and_histograms(name: str, batch: str) -> None:
     similarity = cosine(encoded.query, encoded.document) * counted
     assert_close(similarity[rows], expected[f"{batch}.simmat_f64"][rows].double(), 1e-6)
     if name == "cedr_drmm":
-        actual = log_histogram(similarity, counted, 11, 1e-5, torch.float64)
+        actual = build_histogram(similarity, counted, 11, 1e-5, torch.float64)
         assert_close(actual[rows], expected[f"{batch}.histogram"][rows].double(), 1e-6)

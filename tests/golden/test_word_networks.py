@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from submission.models.layers import cosine, get_known_mask, log_histogram
+from submission.models.layers import build_histogram, cosine, get_known_mask
 from submission.models.ranker import Ranker
 from submission.models.rankers.conv_knrm import ConvKNRM
 from submission.models.rankers.drmm import DRMM
@@ -109,7 +109,7 @@ def test_drmm_scores_and_histograms() -> None:
     assert_close(network(*query, *document), expected["score_tanh_gated_f64"])
     similarity = cosine(network.embedding(query[0]), network.embedding(document[0]))
     for bins in (1024, 30, 11, 5):
-        histogram = log_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
+        histogram = build_histogram(similarity, document[1][:, None], bins, 1e-5, torch.float64)
         assert_close(histogram[query[1]], expected[f"log_histogram_{bins}"][query[1]].double(), 1e-6)
 
 
@@ -117,7 +117,7 @@ def test_drmm_scores_and_histograms() -> None:
 def test_drmm_bins_of_single_similarities(bins: int) -> None:
     _, inputs, expected = load("drmm")
     similarity = inputs["unit.similarities"][:, None, None]
-    histogram = log_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5, torch.float32)
+    histogram = build_histogram(similarity, torch.ones(1, dtype=torch.bool), bins, 1e-5, torch.float32)
     assert histogram.squeeze(1).argmax(-1).tolist() == expected[f"unit.bin_{bins}"].tolist()
 
 

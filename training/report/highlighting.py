@@ -58,7 +58,7 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     passages = enrichment.annotate(execution, settings.fields, execution.documents.read_texts({docno}))
     analyser = TermAnalyser(settings.stemmer)
     network = enrichment.load_checkpoint(execution.checkpoints).network
-    frequencies = network.compute_term_frequencies([words for _, words in passages])
+    frequencies = network.compute_word_frequencies([words for _, words in passages])
     surface_forms = (text[word.start : word.end] for text, words in passages for word in words)
     original = Counter(chain.from_iterable(map(analyser.analyse, surface_forms)))
     enriched: Counter[str] = Counter()

@@ -66,7 +66,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
             annotations.append([TokenAnnotation(word, *span, weight) for word, span, weight in words])
         return annotations
 
-    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
+    def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         """Sum the term frequencies over the passages of a text."""
         frequencies: Counter[str] = Counter()
         for passage in passages:

@@ -98,7 +98,7 @@ class TARGER(Enricher[SurfacePassage]):
         """Return `claim`, `premise`, or "" for a token outside components."""
         return INDEXED_COMPONENTS.get(parse_component_code(token.label), "")
 
-    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
+    def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
         """Count the terms of a text's indexed tokens; tokens without whitespace between them are joined into one term."""
         return Counter(term for passage in passages for term in join_adjacent(passage))
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from submission.models.bert import ENCODER_CAVEAT, BERTRanker
 from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
-from submission.models.layers import cosine, log_histogram
+from submission.models.layers import build_histogram, cosine
 from submission.models.ranker import Contribution, NetworkExplanation
 
 BINS, SMOOTHING, HIDDEN = 11, 1e-5, 5
@@ -54,7 +54,7 @@ class CEDRDRMM(BERTRanker):
         encoded = self.encoder(query, query_mask, document, document_mask)
         similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
         match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]
-        histogram = log_histogram(similarity, match_mask, BINS, SMOOTHING, similarity.dtype)  # (B, L, Q, bins)
+        histogram = build_histogram(similarity, match_mask, BINS, SMOOTHING, similarity.dtype)  # (B, L, Q, bins)
         padding = QUERY_LENGTH - query.shape[1]  # padding positions have empty histograms
         histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))  # (B, L, 20, bins)
         cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)

@@ -70,7 +70,7 @@ class ConvKNRM(TopicRanker):
                 for batch, mask in zip(convolve_unique(vectors, index, weight, DOCUMENT_BATCH), masks, strict=True)
             ]
             matches[window] = dict(zip(WINDOWS, torch.split(torch.cat(counts), sizes, dim=1), strict=True))  # (B, Q, K) each
-        return self.score_features([self.pooling.take_logs(matches[d][q], queries[q][1]).sum(1) for q, d in NGRAM_PAIRS])
+        return self.score_features([self.pooling.compute_features(matches[d][q], queries[q][1]).sum(1) for q, d in NGRAM_PAIRS])
 
     def score_features(self, features: list[Tensor]) -> Tensor:
         """Compute the scores (B,) of pairs from the features (B, K) of the nine pairs of n-gram lengths."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from submission.models.layers import VOCABULARY_BATCH, FrozenEmbedding, compute_bins, cosine, get_known_mask, log_histogram
+from submission.models.layers import VOCABULARY_BATCH, FrozenEmbedding, build_histogram, compute_bins, cosine, get_known_mask
 from submission.models.ranker import Contribution, NetworkExplanation, TopicRanker, find_top_positions
 from submission.text.vocabulary import PADDING_ID, UNKNOWN_ID
 
@@ -87,7 +87,7 @@ class DRMM(TopicRanker):
         """Compute gates (B, Q), 0 for unknown words and padding; match scores (B, Q); and similarities (B, Q, D)."""
         similarity = self.compute_similarity(query, document)
         is_known, config = get_known_mask(document, document_mask)[:, None], self.config
-        histogram = log_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
+        histogram = build_histogram(similarity, is_known, config.bins, config.smoothing, self.first.weight.dtype)
         return self.compute_gates(query, query_mask), self.compute_matches(self.first(histogram)), similarity
 
     def compute_similarity(self, query: Tensor, document: Tensor) -> Tensor:

@@ -55,7 +55,7 @@ class KNRM(TopicRanker):
             kernels = self.pooling.compute_kernel_values(rows.t().contiguous())  # (T, Q, K), contiguous for each word
             kernels[0] = 0  # padding
             matches = functional.embedding_bag(index, kernels.flatten(1), mode="sum").reshape(-1, *kernels.shape[1:])
-            return self.score_features(self.pooling.take_logs(matches, get_known_mask(query, query_mask)).sum(1))
+            return self.score_features(self.pooling.compute_features(matches, get_known_mask(query, query_mask)).sum(1))
 
         return score
 

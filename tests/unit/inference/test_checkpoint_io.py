@@ -106,4 +106,4 @@ def test_precision_is_pickled_with_the_checkpoint(precision: torch.dtype | None,
     checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)
     unpickled = pickle.loads(pickle.dumps(checkpoint))
     assert unpickled.fingerprint == checkpoint.fingerprint == load_checkpoint(tmp_path / "sbert").fingerprint
-    assert {loaded.get_network(CPU).encoder.precision for loaded in (checkpoint, unpickled)} == {precision}
+    assert {loaded.move_network(CPU).encoder.precision for loaded in (checkpoint, unpickled)} == {precision}

@@ -41,7 +41,7 @@ class LengthWeighting(Enricher[list[str]]):
         self.batches.append([" ".join(words) for words in passages])
         return [[TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words] for words in passages]
 
-    def compute_term_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
+    def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for word in chain.from_iterable(passages):
             counts.update({word.surface: int(word.weight)} if word.weight > 2 else {})

@@ -37,7 +37,7 @@ def tag_text(letters: str) -> list[TokenAnnotation]:
 
 
 def test_indexed_components_have_the_original_text() -> None:
-    frequencies = build_network().compute_term_frequencies
+    frequencies = build_network().compute_word_frequencies
     premise = tag_text("p" * 17)
     assert join_adjacent(premise) == TEXT.split()
     assert frequencies([premise, premise[:1]]) == {**dict.fromkeys(TEXT.split(), 1), "The": 2}

@@ -13,7 +13,7 @@ VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
 def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
     for vocabulary in (VOCABULARY, Vocabulary.load(tmp_path / "v")):
-        assert vocabulary.lookup(["zoos", "never", "é"]) == [2, 1, 5]
+        assert vocabulary.get_ids(["zoos", "never", "é"]) == [2, 1, 5]
         assert len(vocabulary) == 6
 
 
