@@ -43,7 +43,7 @@ def map_parallel(function: Callable[[Job], Result], jobs: Sequence[Job], process
                 future.cancel()
 
 
-def default_process_count(device: torch.device) -> int:
+def get_default_process_count(device: torch.device) -> int:
     """Return the number of usable CPU cores, or 1 if the device is a GPU."""
     return cpu_count() if device.type == "cpu" else 1
 

@@ -27,7 +27,7 @@ from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
 from training.data.distillation import table_path
 from training.data.quality import COLUMNS
-from training.data.word_vectors import default_folder_name
+from training.data.word_vectors import get_default_folder_name
 from training.fitting import training_loop
 from training.fitting.fit import _Run, fit
 from training.fitting.initialisation import build_network
@@ -128,14 +128,14 @@ def replace_encoder(recipe: Recipe, work: Path) -> Recipe:
 def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]:
     """Build the network of a recipe and the training task that fits it."""
     recipe = replace_encoder(RECIPES[task], work)
-    trainee = build_network(recipe, work / default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
+    trainee = build_network(recipe, work / get_default_folder_name(recipe.task.surface_vector_method), work / "checkpoints")
     return trainee, recipe.task.build_task(recipe, trainee, work, CPU)
 
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
     """Train a network and return its checkpoint, `work / name`; the training state is in work/fit/TASK."""
     recipe, checkpoint, run = replace_encoder(recipe, work), work / name, recipe.task.table_name()
-    fit(run, recipe, work, work / default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
+    fit(run, recipe, work, work / get_default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
     return checkpoint
 
 

@@ -16,7 +16,7 @@ from submission.storage.checkpoint_directory import PROVENANCE, read_config, rea
 from tests.conftest import write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
-from training.evaluation.significance import holm_correction
+from training.evaluation.significance import apply_holm_correction
 from training.studies import enrichments
 from training.tuning import grid as grid_search
 
@@ -111,7 +111,7 @@ def test_study_tabulates_cross_validated_means(compare: list[str], tmp_path: Pat
     controls = enriched[enriched["enrichment"] == "none (premise)"]
     assert controls[["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
     for _, group in enriched.drop(controls.index).groupby("measure"):  # two enrichments and two models
-        assert group["p_t_holm"].to_numpy() == pytest.approx(holm_correction(group["p_t"].to_numpy()), abs=5e-6)
+        assert group["p_t_holm"].to_numpy() == pytest.approx(apply_holm_correction(group["p_t"].to_numpy()), abs=5e-6)
 
 
 def cross_validate(values: np.ndarray) -> dict[str, float]:

@@ -106,7 +106,7 @@ def test_hard_negatives_share_words_with_the_conclusion(
 def test_word_vectors_are_reproducible(method: str, work_dir: Path, tmp_path: Path) -> None:
     flags = ["--work-dir", str(work_dir), "--minimum-frequency", "2", "--dimensions", "20"]
     flags += ["--surface-tokens", method] if method else []
-    folder, copy = work_dir / word_vectors.default_folder_name(method or None), tmp_path / "again"
+    folder, copy = work_dir / word_vectors.get_default_folder_name(method or None), tmp_path / "again"
     assert main(["prepare", "vectors", *flags]) == main(["prepare", "vectors", *flags, "-o", str(copy)]) == 0
     assert read_files(copy) == read_files(folder)
     vocabulary, vectors = word_vectors.load_vectors(folder)

@@ -3,20 +3,20 @@
 import argparse
 
 from submission import cli
-from training.cli.options import QRELS_HELP, add_output, files_by_name, named_path, open_execution
+from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
 
 def add_parsers(commands: cli.Commands) -> None:
     """Add the parsers of `evaluate`, `overlap`, `report` and `docs`."""
     parser = commands.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
-    parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
+    parser.add_argument("--qrels", type=parse_named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     cli.add_path(parser, "--collection", help="input directory; judgments of documents outside its corpus are ignored")
     parser.add_argument("--baseline", metavar="NAME", help="NAME of the run against which all other RUNs are tested")
     add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
     cli.add_options(parser, "order")
     help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without extension)"
-    parser.add_argument("runs", type=named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
+    parser.add_argument("runs", type=parse_named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"
     parser = commands.add("overlap", _compare_runs, description, aliases=["analyse"])
@@ -43,7 +43,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from training.evaluation.qrels import read_qrels
 
     docnos = set(Dataset(args.collection).documents["docno"]) if args.collection else None
-    qrels_files, run_files = files_by_name(args.qrels, "qrels"), files_by_name(args.runs, "run")
+    qrels_files, run_files = index_files_by_name(args.qrels, "qrels"), index_files_by_name(args.runs, "run")
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, args.order) for name, file in run_files.items()}
     overlaps = [
@@ -52,7 +52,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         for name, run in runs.items()
     ]
     values = {label: evaluate_runs(runs, qrels) for label, qrels in qrels_by_name.items()}
-    significance = tables.significance_table(values, args.baseline) if args.baseline else None
+    significance = tables.tabulate_significance(values, args.baseline) if args.baseline else None
     if args.output:
         tables.write_tables(args.output, values, overlaps, significance)
     print(tables.format_evaluation(values, overlaps, significance, args.baseline))

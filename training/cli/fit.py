@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from submission.cli import Commands, add_options, add_path
-from training.cli.options import add_input, add_output, add_work_dir, locked_work_dir, output_path
+from training.cli.options import add_input, add_output, add_work_dir, get_output, locked_work_dir
 
 
 def add_parsers(commands: Commands) -> None:
@@ -33,7 +33,7 @@ def add_parsers(commands: Commands) -> None:
 def _fit(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
-    from training.data.word_vectors import default_folder_name
+    from training.data.word_vectors import get_default_folder_name
     from training.data.work_directory import lock_run
     from training.fitting.distributed import join_process_group
     from training.fitting.fit import fit
@@ -45,8 +45,8 @@ def _fit(args: argparse.Namespace) -> None:
     if not args.recipe:
         raise UsageError("fit: no recipe; add RECIPE or --all")
     recipe, name = load_recipe(args.recipe), Path(args.recipe).stem
-    output = output_path(args, "checkpoints", name)
-    vectors = args.vectors or args.work_dir / default_folder_name(recipe.task.surface_vector_method)
+    output = get_output(args, "checkpoints", name)
+    vectors = args.vectors or args.work_dir / get_default_folder_name(recipe.task.surface_vector_method)
     device = choose_device(args.device)
     with join_process_group(device) as process, nullcontext() if process.rank else lock_run(name, args.work_dir):
         fit(name, recipe, args.work_dir, vectors, output, device, args.restart, process)

@@ -18,7 +18,7 @@ from submission.signals import on_interrupt
 from submission.storage.atomic_files import create_directory
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import iter_components
-from training.data.word_vectors import check_vectors, default_folder_name
+from training.data.word_vectors import check_vectors, get_default_folder_name
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
 from training.tasks import load_recipe
@@ -49,7 +49,7 @@ def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | 
         if not issubclass(recipe.network_class, BERTNetwork):
             method = recipe.task.surface_vector_method
             dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-            check_vectors(vectors_dir or work_dir / default_folder_name(method), work_dir, method, dimensions)
+            check_vectors(vectors_dir or work_dir / get_default_folder_name(method), work_dir, method, dimensions)
     except InputError as error:
         return str(error)
     return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from submission.cli import Commands, add_options, add_path
 from submission.errors import UsageError
-from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir, named_path, open_execution, output_path
+from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir, get_output, open_execution, parse_named_path
 
 if TYPE_CHECKING:
     from submission.systems.catalogue import System
@@ -22,7 +22,7 @@ def add_parsers(commands: Commands) -> None:
     help_text = "name in training/configs/fusions, .toml file, or ensemble system"
     parser.add_argument("fusion", metavar="FUSION", help=help_text)
     help_text = f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are weighted means of both"
-    parser.add_argument("--qrels", type=named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
+    parser.add_argument("--qrels", type=parse_named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
     add_input(parser, "learned fusion only: judged input (topics and corpus)", required=False)
     add_work_dir(parser, "working directory, which caches finished steps; for an ensemble: prepared by `prepare pairs`")
     add_options(parser, "checkpoint_dir")
@@ -55,7 +55,7 @@ def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
 
     if args.qrels:
         raise UsageError(f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels")
-    output, device = output_path(args, "checkpoints", system.stage.checkpoint or system.name), choose_device(args.device)
+    output, device = get_output(args, "checkpoints", system.stage.checkpoint or system.name), choose_device(args.device)
     with lock_work_directory(args.work_dir):
         fit_ensemble(system, args.work_dir, CheckpointStore(args.checkpoint_dir), output, device, args.non_negative)
 
@@ -66,7 +66,7 @@ def _fuse_learned(args: argparse.Namespace) -> None:
     from training.fusion.recipe import read_recipe
 
     recipe, name = read_recipe(args.fusion), Path(args.fusion).stem
-    output = output_path(args, "checkpoints", name)
+    output = get_output(args, "checkpoints", name)
     with open_execution(args, args.work_dir, output.parent) as execution:
         tables = fit_fusion(name, recipe, args.qrels, execution, output, args.results or args.work_dir / "results")
     for table in tables.values():

@@ -36,13 +36,13 @@ def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool
 def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
     """Add the option --qrels of subcommands that cross-validate."""
     help_text = f"{QRELS_HELP}; one file: 5-fold cross-validation over topics; several: one fold per file"
-    parser.add_argument("--qrels", type=named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
+    parser.add_argument("--qrels", type=parse_named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
 
 
 def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add the option --measure."""
     help_text = f"measure whose mean over topics is optimised: {', '.join(SELECTION_MEASURES)}"
-    parser.add_argument("--measure", type=selection_measure, default="nDCG@5", metavar="MEASURE", help=help_text)
+    parser.add_argument("--measure", type=parse_measure, default="nDCG@5", metavar="MEASURE", help=help_text)
 
 
 def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "DIR") -> None:
@@ -55,7 +55,7 @@ def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") ->
     parser.add_argument("--seed", type=non_negative_int, default=0, metavar="N", help=help_text)
 
 
-def selection_measure(text: str) -> str:
+def parse_measure(text: str) -> str:
     """Parse the name of a measure in ir_measures, or that of its column, and return the column."""
     column = SELECTION_MEASURES.get(text, text)
     if column not in SELECTION_MEASURES.values():
@@ -63,7 +63,7 @@ def selection_measure(text: str) -> str:
     return column
 
 
-def named_path(text: str) -> tuple[str, Path]:
+def parse_named_path(text: str) -> tuple[str, Path]:
     """Parse [NAME=]FILE; the default name is the file name without extension.
 
     An existing path is taken literally, even if it contains `=`.
@@ -77,7 +77,7 @@ def named_path(text: str) -> tuple[str, Path]:
     return name, parse_path(file)
 
 
-def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
+def index_files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:
     """Return the files by name; raise UsageError if two files of this kind (qrels or run) have the same name."""
     names = [name for name, _ in named_paths]
     duplicate = next((name for name in names if names.count(name) > 1), None)
@@ -87,7 +87,7 @@ def files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[st
     return dict(named_paths)
 
 
-def output_path(args: argparse.Namespace, *default: str) -> Path:
+def get_output(args: argparse.Namespace, *default: str) -> Path:
     """Return --output, or by default a path below --work-dir; raise UsageError if both options are missing."""
     if args.output is None and args.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
@@ -95,11 +95,11 @@ def output_path(args: argparse.Namespace, *default: str) -> Path:
     return output
 
 
-def result_file(args: argparse.Namespace, name: str) -> Path:
+def prepare_result_file(args: argparse.Namespace, name: str) -> Path:
     """Return --output, or by default a file in WORK_DIR/results; create its directory."""
     from submission.storage.atomic_files import create_directory
 
-    file = output_path(args, "results", name)
+    file = get_output(args, "results", name)
     create_directory(file.parent)
     return file
 

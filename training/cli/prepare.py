@@ -138,11 +138,11 @@ def _distillation(args: argparse.Namespace) -> None:
 
 
 def _vectors(args: argparse.Namespace) -> None:
-    from training.data.word_vectors import VectorSettings, default_folder_name, prepare_vectors
+    from training.data.word_vectors import VectorSettings, get_default_folder_name, prepare_vectors
     from training.data.work_directory import lock_work_directory
 
     settings = VectorSettings(args.dimensions, args.minimum_frequency, args.epochs, args.seed, args.surface_tokens)
-    output = args.output or args.work_dir / default_folder_name(settings.surface_method)
+    output = args.output or args.work_dir / get_default_folder_name(settings.surface_method)
     with lock_work_directory(args.work_dir):
         prepare_vectors(args.work_dir, output, settings, args.from_file, args.overwrite)
 

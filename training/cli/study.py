@@ -105,19 +105,19 @@ def _add_device_and_processes(parser: argparse.ArgumentParser) -> None:
 def _enrichments(args: argparse.Namespace) -> None:
     from training.studies.enrichments import MODEL_GRIDS, compare_enrichments
 
-    qrels, output = options.files_by_name(args.qrels, "qrels"), options.result_file(args, "enrichment.csv")
+    qrels, output = options.index_files_by_name(args.qrels, "qrels"), options.prepare_result_file(args, "enrichment.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = compare_enrichments(args.enrichments, args.grids or MODEL_GRIDS, qrels, execution, args.measure)
-    _write(output, table, 6, "%.4f")
+    _write_and_print(output, table, 6, "%.4f")
 
 
 def _lengths(args: argparse.Namespace) -> None:
     from training.studies.document_lengths import tabulate_lengths
 
-    output = options.result_file(args, "tagged_document_lengths.csv")
+    output = options.prepare_result_file(args, "tagged_document_lengths.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = tabulate_lengths(args.taggers, execution)
-    _write(output, table, 2, "%.0f")
+    _write_and_print(output, table, 2, "%.0f")
 
 
 def _augmented_sbert(args: argparse.Namespace) -> None:
@@ -126,17 +126,17 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, read_rows_to_keep
-    from training.parallel import default_process_count
+    from training.parallel import get_default_process_count
     from training.studies.augmented_sbert.study import run_study
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
     student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
-    output = options.result_file(args, f"augmented_sbert_{teacher.folder.name}.csv" if args.teacher else "augmented_sbert.csv")
+    output = options.prepare_result_file(args, f"augmented_sbert{f'_{teacher.folder.name}' if args.teacher else ''}.csv")
     device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
     previous_rows = read_rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
         settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
-        processes = args.processes or default_process_count(device)
+        processes = args.processes or get_default_process_count(device)
         results = run_study(args.input_dir, parts, args.repetitions, settings, teacher, student, cache, device, processes)
     write_atomic(output, merge_rows(results, previous_rows, "task", list(SBERT_PARTS), 2))
     columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
@@ -151,12 +151,12 @@ def _students(args: argparse.Namespace) -> None:
     from training.tasks import load_recipe
     from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
-    recipe, output = load_recipe(args.recipe), options.result_file(args, "augmented_sbert_students.csv")
+    recipe, output = load_recipe(args.recipe), options.prepare_result_file(args, "augmented_sbert_students.csv")
     if not isinstance(recipe.task, AugmentedSBERTSpec):
         raise UsageError(f"--recipe {args.recipe}: no [augmented_sbert] table; choose a recipe that has one")
     with lock_work_directory(args.work_dir):
         table = compare_students(args.work_dir, recipe, recipe.task, choose_device(args.device))
-    _write(output, table, 2, "%.2f")
+    _write_and_print(output, table, 2, "%.2f")
 
 
 def _argument_quality(args: argparse.Namespace) -> None:
@@ -164,16 +164,16 @@ def _argument_quality(args: argparse.Namespace) -> None:
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, read_rows_to_keep
-    from training.parallel import default_process_count
+    from training.parallel import get_default_process_count
     from training.studies.argument_quality.study import ROW_SETTINGS, list_replaced_settings, run_study
     from training.studies.argument_quality.table import format_means
     from training.tasks import load_recipe
 
     recipe, parts = load_recipe(args.recipe), list(dict.fromkeys(args.parts or QUALITY_PARTS))
-    output = options.result_file(args, "argument_quality.csv")
+    output = options.prepare_result_file(args, "argument_quality.csv")
     previous_rows = read_rows_to_keep(output, "setting", list_replaced_settings(parts))  # before hours of training
     device = choose_device(args.device)
-    processes = args.processes or default_process_count(device)
+    processes = args.processes or get_default_process_count(device)
     with CacheDirectory(args.work_dir, output.parent) as cache:
         table, plot = run_study(parts, args.repetitions, recipe, cache.directory, device, processes)
     write_atomic(output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
@@ -181,7 +181,7 @@ def _argument_quality(args: argparse.Namespace) -> None:
     print(format_means(table))
 
 
-def _write(file: Path, table: pd.DataFrame, digits: int, float_format: str) -> None:
+def _write_and_print(file: Path, table: pd.DataFrame, digits: int, float_format: str) -> None:
     from training.evaluation.tables import write_csv
 
     write_csv(file, table, digits)

@@ -34,12 +34,12 @@ def _tune(args: argparse.Namespace) -> None:
             raise UsageError(f"tune {system.name}: {len(args.qrels)} qrels files; pass exactly one --qrels")
         if args.work_dir is None:
             raise UsageError(f"tune {system.name}: no --work-dir; add the directory prepared by `prepare quality`")
-        output = options.output_path(args, "checkpoints", system.stage.checkpoint or system.name)
+        output = options.get_output(args, "checkpoints", system.stage.checkpoint or system.name)
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_quality(system, args.qrels[0][1], execution, output)
     else:
-        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.files_by_name(args.qrels, "qrels")
-        output = options.output_path(args, "checkpoints", name)
+        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.index_files_by_name(args.qrels, "qrels")
+        output = options.get_output(args, "checkpoints", name)
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_grid(name, grid, qrels, execution, output, args.measure)
         table = table.sort_values(args.measure, ascending=False).head(10)

@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from submission.storage.artifact_store import ArtifactStore
-from training.plotting import new_figure, to_png
+from training.plotting import create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +62,11 @@ def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
 
 def _plot_histogram(lengths: np.ndarray, label: str, max_length: int, file: Path) -> None:
     """Write a histogram of text lengths (words) to a PNG file; the last bar counts all texts of at least `max_length` words."""
-    fig = new_figure(7, 4)
+    fig = create_figure(7, 4)
     axes = fig.add_subplot(xlabel=label, ylabel="count", title=f"n = {len(lengths)}, mean {lengths.mean():.1f}")
     edges = np.linspace(0.5, max_length + 0.5, min(max_length, 70) + 1)  # one bar per length if `max_length` is small
     axes.hist(np.minimum(lengths, max_length), bins=edges.tolist(), color="#30638e", rwidth=0.95)
     if overflow := int((lengths > max_length).sum()):
         text = f"last bar includes {overflow} texts of over {max_length} words"
         axes.text(0.98, 0.95, text, transform=axes.transAxes, ha="right", va="top")
-    file.write_bytes(to_png(fig))
+    file.write_bytes(render_png(fig))

@@ -57,7 +57,7 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
     return [titles[normalised] for normalised in sorted(titles)]
 
 
-def exclude_similar(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
+def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
     A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if

@@ -15,7 +15,7 @@ from submission.progress import track
 from submission.retrieval.lexical import Dirichlet, Model, build_query, search
 from submission.retrieval.term_index import IndexSettings, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 
 SAMPLE_FACTOR = 20  # arguments sampled per negative
 COMPARISONS_PER_CHUNK = 500_000
@@ -53,7 +53,7 @@ def sample_negatives(
         needs = f"the most frequent conclusion needs {needed_count} negatives"
         raise InputError(f"{needs}, but only {available_count} arguments have other conclusions; use a larger corpus")
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
-    rng = random_generator(seed, RandomStream.NEGATIVES, per_argument)
+    rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
     chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))
     for chunk in track(chunks, "negatives", "conclusions", [len(chunk) for chunk in chunks]):
         samples = [_sample_rows(rng, starts[i], ends[i], len(conclusions), per_argument) for i in chunk]
@@ -84,7 +84,7 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
     Returns:
         Row indices (arguments,) of the negatives.
     """
-    rng, negatives = random_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
+    rng, negatives = create_generator(seed, RandomStream.HARD_NEGATIVES), fallback.copy()
     for rows, hits in retrieve_for_conclusions(arguments, INDEX_SETTINGS, Dirichlet(), RETRIEVAL_DEPTH, cache):
         if len(hits):
             negatives[rows] = np.resize(rng.permutation(hits), len(rows))

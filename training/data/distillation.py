@@ -20,10 +20,10 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
-from training.data.debates import exclude_similar, read_debate_titles
+from training.data.debates import exclude_paraphrases, read_debate_titles
 from training.data.quality import COLUMNS
-from training.data.seeds import RandomStream, random_generator
-from training.data.work_directory import table_errors
+from training.data.seeds import RandomStream, create_generator
+from training.data.work_directory import convert_table_errors
 
 log = logging.getLogger(__name__)
 
@@ -70,12 +70,12 @@ def build_title_input(
         raise_first(faults)
         excluded_topics += topics["query"].tolist()
     all_titles = read_debate_titles(find_corpus_files(directory))
-    titles = exclude_similar(all_titles, excluded_topics)
+    titles = exclude_paraphrases(all_titles, excluded_topics)
     log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
         cause = f"all {len(all_titles)} debate titles paraphrase a topic" if all_titles else "no debate titles"
         raise InputError(f"{directory}: {cause}; use a larger corpus")
-    sample = random_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
+    sample = create_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
     return DebateTitleInput(directory, [titles[index] for index in np.sort(sample)])
 
 
@@ -116,7 +116,7 @@ def table_path(work_dir: Path) -> Path:
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
     """Load the scored documents, in the columns of the quality tables (`debate` and `topic`: title), and their manifest."""
     file = table_path(work_dir)
-    with table_errors(file, work_dir, "distillation"):
+    with convert_table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 
 
@@ -141,5 +141,5 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
     """Select at most `documents_per_title` of `n_ranked` ranks, from 0: half at the top, the others sampled from below."""
     n_top = min(n_ranked, -(-settings.documents_per_title // 2))
-    sample = n_top + random_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
+    sample = n_top + create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

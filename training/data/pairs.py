@@ -23,7 +23,7 @@ from submission.text.normalisation import normalise, remove_urls, tokenise_premi
 from submission.text.vocabulary import InputUnit
 from training.data.corpus_statistics import write_statistics
 from training.data.distant_supervision import mine_hard_negatives, sample_negatives
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.data.split import NEGATIVES_PER_ARGUMENT, TRAIN, VALIDATION, split_by_conclusion
 from training.data.work_directory import hard_negatives_file
 
@@ -101,7 +101,7 @@ def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
     arguments = select_collection(documents)
     validate_collection(arguments, len(documents))
     if settings.sample_size:
-        rng = random_generator(settings.seed, RandomStream.SAMPLE)
+        rng = create_generator(settings.seed, RandomStream.SAMPLE)
         arguments = arguments.sort_values("docno").iloc[np.sort(rng.permutation(len(arguments))[: settings.sample_size])]
     normalised_conclusions = {conclusion: normalise(conclusion) for conclusion in arguments["conclusion"].unique()}
     arguments["normalised_conclusion"] = arguments["conclusion"].map(normalised_conclusions)

@@ -15,7 +15,7 @@ from submission.storage.artifact_store import ArtifactStore, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.work_directory import not_found_error, table_errors
+from training.data.work_directory import convert_table_errors, not_found_error
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
     The arguments of a topic form one list to rank; a debate has one topic per side.
     """
     file = table_path(work_dir, name)
-    with table_errors(file, work_dir, "quality"):
+    with convert_table_errors(file, work_dir, "quality"):
         return pd.read_parquet(file, columns=columns)
 
 

@@ -20,6 +20,6 @@ class RandomStream(IntEnum):
     CENTROIDS = 9  # initial centroids of latent terms
 
 
-def random_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:
+def create_generator(seed: int, stream: RandomStream, *substream: int) -> np.random.Generator:
     """Create the generator of a seed's random stream, or of a substream, identified by integers such as the epoch."""
     return np.random.default_rng([seed, stream, *substream])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 
 TRAIN, VALIDATION = "train", "validation"
 POSITIVES = 5  # premises per validation query; only conclusions with exactly this number of premises qualify
@@ -16,7 +16,7 @@ METRIC_CUTOFF = 20
 
 def hold_out(total: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Split the indices below `total` at random into `count` held-out indices (at least 1) and the remaining indices."""
-    indices = random_generator(seed, RandomStream.SPLIT).permutation(total)
+    indices = create_generator(seed, RandomStream.SPLIT).permutation(total)
     return indices[: max(1, count)], indices[max(1, count) :]
 
 
@@ -34,7 +34,7 @@ def split_by_conclusion(arguments: pd.DataFrame, seed: int) -> tuple[pd.DataFram
             f"no conclusion has exactly {POSITIVES} premises of sufficient length (maximum: {premise_counts.max()}), so there "
             "is no validation set; use a larger corpus"
         )
-    shuffled_conclusions = random_generator(seed, RandomStream.SPLIT).permutation(eligible_conclusions)
+    shuffled_conclusions = create_generator(seed, RandomStream.SPLIT).permutation(eligible_conclusions)
     validation_conclusions = shuffled_conclusions[: MAX_VALIDATION_ARGUMENTS // POSITIVES]
     if len(validation_conclusions) == len(premise_counts):
         raise InputError(f"every conclusion has exactly {POSITIVES} premises, so there is no training set; use a larger corpus")

@@ -16,7 +16,7 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets.argument_components import SOURCES, ComponentDataset, TaggedDocument, read_documents
 from training.data.split import hold_out
-from training.data.work_directory import table_errors
+from training.data.work_directory import convert_table_errors
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def _write_table(directory: Path, name: str, source: ComponentDataset, file: Pat
 def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
     """Load the tagged documents of a prepared data set by name, a key of SOURCES."""
     file = table_path(work_dir, name)
-    with table_errors(file, work_dir, "tags"):
+    with convert_table_errors(file, work_dir, "tags"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]
 

@@ -23,7 +23,7 @@ from submission.storage.hashing import hash_input_files
 from submission.text.normalisation import tokenise_query
 from submission.text.surface_tokens import find_token_spans, normalise_token
 from submission.text.vocabulary import Vocabulary
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.data.work_directory import not_found_error, read_prepared_manifest
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
@@ -110,7 +110,7 @@ def split_surface_tokens(text: str) -> list[str]:
     return [normalise_token(text[start:end]) for start, end in find_token_spans(text)]
 
 
-def default_folder_name(surface_method: VectorMethod | None) -> str:
+def get_default_folder_name(surface_method: VectorMethod | None) -> str:
     """Return the default name of the vectors' folder in a working directory; None: vectors of normalised words."""
     return f"vectors-{surface_method}" if surface_method else "vectors"
 
@@ -177,7 +177,7 @@ def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings:
     known_vectors = vectors.vectors[[vectors.key_to_index[term] for term in vocabulary.terms if term in vectors.key_to_index]]
     if not len(known_vectors):
         raise InputError("--from-file: no word of the premises has a vector; use vectors of lower-cased English words")
-    rng = random_generator(settings.seed, RandomStream.MISSING_VECTORS)
+    rng = create_generator(settings.seed, RandomStream.MISSING_VECTORS)
     table = rng.normal(0, known_vectors.std(), (len(is_known), settings.dimensions)).astype(np.float32)
     table[is_known] = known_vectors
     log.info("Found vectors for %d of %d terms; vectors of the other terms are random", len(known_vectors), len(is_known))

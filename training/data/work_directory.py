@@ -50,7 +50,7 @@ def not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
 
 
 @contextmanager
-def table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
+def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
     """Convert errors in reading a table to InputErrors; the fix is to run `prepare KIND` on the working directory."""
     try:
         yield
@@ -62,7 +62,7 @@ def table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None]:
 
 def iter_rows(file: Path, columns: list[str] | None, work_dir: Path, kind: str = "pairs") -> Iterator[dict[str, Any]]:
     """Yield the rows of a table written by `prepare KIND` as dicts of the columns `columns`; None: all columns."""
-    with table_errors(file, work_dir, kind):
+    with convert_table_errors(file, work_dir, kind):
         for batch in pq.ParquetFile(file).iter_batches(2_000, columns=columns):
             yield from batch.to_pylist()
 

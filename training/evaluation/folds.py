@@ -8,7 +8,7 @@ import numpy as np
 N_FOLDS = 5
 
 
-def few_topics_warning(n_topics: int) -> str:
+def format_few_topics_warning(n_topics: int) -> str:
     """Return a warning if there are fewer topics than N_FOLDS, else an empty string."""
     if n_topics >= N_FOLDS:
         return ""

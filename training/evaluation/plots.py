@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from training.plotting import new_figure, to_png
+from training.plotting import create_figure, render_png
 
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
@@ -16,7 +16,7 @@ BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 def _create_panels(count: int, n_columns: int, width: float, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
     """Create a figure of `count` panels, each `width` × `height` inches; return the figure and the panels' axes."""
     rows = -(-count // n_columns)
-    fig = new_figure(width * n_columns, height * rows)
+    fig = create_figure(width * n_columns, height * rows)
     axes = list(fig.subplots(rows, n_columns, sharey=sharey, squeeze=False).flat)
     for ax in axes[count:]:
         ax.set_visible(False)
@@ -34,24 +34,24 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
         ax.set(ylim=(-1, 1))
         ax.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
         ax.grid(axis="y", alpha=0.3)
-    return to_png(fig)
+    return render_png(fig)
 
 
 def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
     """Plot a measure of grid points: a curve over one axis, or heat maps over two axes, one per value of the remaining axes."""
     if len(axes) == 1:
-        fig = new_figure(8, 3.5)
+        fig = create_figure(8, 3.5)
         ax = fig.subplots()
         ax.plot(table[axes[0]], table[measure], color=NEUTRAL, marker=".")
         ax.set(xlabel=axes[0], ylabel=measure)
         ax.grid(alpha=0.3)
-        return to_png(fig)
+        return render_png(fig)
     # The two parameters with the most values span the heat maps.
     *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
     groups = list(table.groupby(remaining)) if remaining else [((), table)]
     n_columns = table[remaining[-1]].nunique() if remaining else 1
     n_rows = -(-len(groups) // n_columns)
-    fig = new_figure(3.4 * n_columns + 1, 3.2 * n_rows)
+    fig = create_figure(3.4 * n_columns + 1, 3.2 * n_rows)
     grid = fig.subplots(n_rows, n_columns, squeeze=False)
     for ax, (setting, group) in zip(grid.flat, groups, strict=True):
         values = group.pivot(index=rows, columns=columns, values=measure)
@@ -61,13 +61,13 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
         title = ", ".join(f"{name} {value:g}" for name, value in zip(remaining, setting, strict=True))
         ax.set(xlabel=columns, ylabel=rows, title=title)
     fig.colorbar(image, ax=list(grid.flat), label=measure)
-    return to_png(fig)
+    return render_png(fig)
 
 
 def plot_ablation(table: pd.DataFrame) -> bytes:
     """Plot, per measure, the difference (with interval) from removing each feature, the largest loss at the top."""
     measures = table["measure"].unique()
-    fig = new_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
+    fig = create_figure(5 * len(measures), 1 + 0.35 * table["removed_feature"].nunique())
     grid = fig.subplots(1, len(measures), squeeze=False)
     for ax, measure in zip(grid.flat, measures, strict=True):
         rows = table[table["measure"] == measure].sort_values("difference", ascending=False)
@@ -79,12 +79,12 @@ def plot_ablation(table: pd.DataFrame) -> bytes:
         ax.set(xlabel=f"difference in {measure}")
         ax.locator_params(axis="x", nbins=6)
         ax.grid(axis="x", alpha=0.3)
-    return to_png(fig)
+    return render_png(fig)
 
 
 def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
     """Plot the numbers of relevant documents (`relevant`) and of relevant candidates (`retrieved`) per topic."""
-    fig = new_figure(10, 3)
+    fig = create_figure(10, 3)
     ax = fig.subplots()
     positions = range(len(counts))
     ax.bar(positions, counts["relevant"], color="#c9d5e3", label="relevant in the corpus")
@@ -92,7 +92,7 @@ def plot_candidate_recall(counts: pd.DataFrame) -> bytes:
     ax.set_xticks(positions, counts.index, fontsize=7, rotation=90)
     ax.set(xlabel="topic", ylabel="documents")
     ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
-    return to_png(fig)
+    return render_png(fig)
 
 
 class LengthPanel(NamedTuple):
@@ -114,4 +114,4 @@ def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
         ax.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
         ax.set(xlabel="words", ylabel="score")
         ax.grid(alpha=0.3)
-    return to_png(fig)
+    return render_png(fig)

@@ -15,7 +15,7 @@ MIN_TOPICS = 2  # for an interval or a test
 MIN_TOPICS_FOR_P05 = 6  # with fewer topics, the randomisation test cannot reach p < .05 (2/2^5 = .0625)
 
 
-def bootstrap_intervals(values: pd.DataFrame) -> pd.DataFrame:
+def bootstrap_means(values: pd.DataFrame) -> pd.DataFrame:
     """Compute means over topics (rows), ignoring NaN, with 95 % percentile bootstrap intervals.
 
     Returns:
@@ -24,7 +24,7 @@ def bootstrap_intervals(values: pd.DataFrame) -> pd.DataFrame:
     rows = {}
     for measure, column in values.items():
         defined = column.dropna().to_numpy(float)
-        low, high = _interval(defined) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
+        low, high = _bootstrap_mean(defined) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
         rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "ci_low": low, "ci_high": high}
     return pd.DataFrame(rows).T
 
@@ -50,15 +50,15 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
             "n_topics": len(paired),
             "difference": differences.mean() if len(paired) else np.nan,
             "p_t": float(ttest_rel(*pair).pvalue) if is_testable else np.nan,
-            "p_randomisation": _randomisation_test(*pair) if is_testable else np.nan,
+            "p_randomisation": _test_by_randomisation(*pair) if is_testable else np.nan,
         }
     table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype({"n_topics": int})
     for test in ("p_t", "p_randomisation"):
-        table[f"{test}_holm"] = holm_correction(table[test].to_numpy(float))
+        table[f"{test}_holm"] = apply_holm_correction(table[test].to_numpy(float))
     return table
 
 
-def sample_size_warning(n_topics: int) -> str:
+def format_sample_size_warning(n_topics: int) -> str:
     """Return a warning if there are fewer topics than MIN_TOPICS or MIN_TOPICS_FOR_P05, else an empty string."""
     if n_topics < MIN_TOPICS:
         return f"{pluralise(n_topics, 'topic')}: too few for intervals and tests (minimum {MIN_TOPICS})"
@@ -68,7 +68,7 @@ def sample_size_warning(n_topics: int) -> str:
     return ""
 
 
-def holm_correction(p: np.ndarray) -> np.ndarray:
+def apply_holm_correction(p: np.ndarray) -> np.ndarray:
     """Return p values (tests,) corrected by Holm's step-down procedure (Holm 1979); NaN is kept and not counted as a test."""
     corrected = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -81,13 +81,13 @@ def _varies(values: np.ndarray) -> bool:
     return bool(np.ptp(values) >= 1e-12)
 
 
-def _interval(values: np.ndarray) -> tuple[float, float]:
+def _bootstrap_mean(values: np.ndarray) -> tuple[float, float]:
     options = {"n_resamples": SAMPLES, "confidence_level": CONFIDENCE, "method": "percentile"}
     interval = bootstrap((values,), np.mean, rng=np.random.default_rng(SEED), **options).confidence_interval
     return interval.low, interval.high
 
 
-def _randomisation_test(values: np.ndarray, baseline: np.ndarray) -> float:
+def _test_by_randomisation(values: np.ndarray, baseline: np.ndarray) -> float:
     def statistic(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray((x - y).mean(axis=axis))
 

@@ -15,7 +15,7 @@ from submission.errors import InputError, pluralise
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.tables import write_csv
-from training.plotting import new_figure, to_png
+from training.plotting import create_figure, render_png
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ def group_rows_by_topic(table: pd.DataFrame) -> list[np.ndarray]:
     return [np.flatnonzero(topic_ids == topic_id) for topic_id in range(topic_ids.max(initial=-1) + 1)]
 
 
-def correlations(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+def correlate(labels: np.ndarray, scores: np.ndarray) -> dict[str, float]:
     """Return Pearson's r, Spearman's rho and Kendall's tau-b of labels and scores, by name; all 0 if the scores are equal."""
     if (scores == scores[0]).all():
         return dict.fromkeys(CORRELATIONS, 0.0)
     return {name: float(measure(labels, scores).statistic) for name, measure in CORRELATIONS.items()}
 
 
-def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
+def average_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, float]:
     """Return, in percent, the correlations of scores (rows,) with a table's labels (`score`), averaged over topics, by name.
 
     Raises:
@@ -49,7 +49,7 @@ def mean_correlations(table: pd.DataFrame, scores: np.ndarray) -> dict[str, floa
         if (labels[rows] == labels[rows[0]]).all():
             data, topic = (table[name].iloc[rows[0]] for name in ("data", "topic"))
             raise InputError(f"{data}, topic {topic!r}: all arguments have the same quality; remove the topic")
-        by_topic.append(correlations(labels[rows], scores[rows]))
+        by_topic.append(correlate(labels[rows], scores[rows]))
     return {name: round(100 * float(np.mean([values[name] for values in by_topic])), 2) for name in CORRELATIONS}
 
 
@@ -71,11 +71,11 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
     files = {file.stem: file for file in sorted(directory.glob("*-*.txt"))}
     if len(files) < 2:
         raise InputError(f"{directory}: {pluralise(len(files), 'run')} named <team>-<system>.txt; expected at least two")
-    runs = {system_name(name): read_run(file, order) for name, file in files.items()}
+    runs = {parse_system_name(name): read_run(file, order) for name, file in files.items()}
     if len(runs) < len(files):
         raise InputError(f"{directory}: runs of one system by several teams ({', '.join(files)}); keep one team's runs")
     _check_common_topics(runs)
-    tables = similarity_tables({name: top_docnos(run) for name, run in runs.items()})
+    tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
     create_directory(output)
     for name, table in tables.items():
         write_csv(output / f"{name}.csv", table, 4, index=True)
@@ -97,7 +97,7 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
     log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), details)
 
 
-def similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
+def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:
     """Compute the similarity of each pair of systems, averaged over topics, from ranked docnos by system and qid.
 
     Returns:
@@ -136,17 +136,17 @@ def spearman(first: list[str], second: list[str]) -> float | None:
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:
-    """Plot the tables `jaccard` and `spearman` of `similarity_tables` as PNG images, by name."""
-    jaccard_map = _heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
+    """Plot the tables `jaccard` and `spearman` of `compute_similarity_tables` as PNG images, by name."""
+    jaccard_map = _plot_heat_map(tables["jaccard"], "Jaccard index of the top 100", 0.0)
     title = "Spearman correlation of the documents in both top 100"
-    return {"jaccard": jaccard_map, "spearman": _heat_map(tables["spearman"], title, -1.0)}
+    return {"jaccard": jaccard_map, "spearman": _plot_heat_map(tables["spearman"], title, -1.0)}
 
 
-def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
+def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     """Plot a table as an annotated heat map with colours from `vmin` to 1; NaN cells are grey."""
     names = list(table.index)
     side = 3.2 + 0.72 * len(names)
-    fig = new_figure(side, side * 0.86)
+    fig = create_figure(side, side * 0.86)
     ax = fig.subplots()
     ax.set_facecolor("#bbbbbb")
     image = ax.imshow(table.to_numpy(), vmin=vmin, vmax=1.0, cmap="viridis" if vmin == 0 else "RdBu")
@@ -158,14 +158,14 @@ def _heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
     ax.set_yticks(range(len(names)), names)
     ax.set_title(title)
     fig.colorbar(image, ax=ax, shrink=0.8)
-    return to_png(fig)
+    return render_png(fig)
 
 
-def system_name(stem: str) -> str:
+def parse_system_name(stem: str) -> str:
     """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's name has no hyphen."""
     return stem.rpartition("-")[2]
 
 
-def top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:
+def select_top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:
     """Return a run's top DEPTH docnos, in the order of the run, by qid."""
     return {str(qid): group["docno"].tolist()[:DEPTH] for qid, group in run.groupby("qid", sort=False)}

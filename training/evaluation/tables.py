@@ -11,7 +11,7 @@ from submission.errors import InputError, UsageError, suggest
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES
 from training.evaluation.overlap import Overlap
-from training.evaluation.significance import MIN_TOPICS, bootstrap_intervals, compare_with_baseline, sample_size_warning
+from training.evaluation.significance import MIN_TOPICS, bootstrap_means, compare_with_baseline, format_sample_size_warning
 from training.formatting import format_value
 
 TopicValues = Mapping[str, Mapping[str, pd.DataFrame]]  # tables of measures per topic, by qrels and run
@@ -19,21 +19,21 @@ ALL_TOPICS, COMMON_TOPICS = "all judged", "common"  # topic sets over which mean
 JUDGED_MEASURES = ("judged@5", "judged@10")
 
 
-def means_table(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
+def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.DataFrame:
     """Tabulate means with intervals; if a run lacks topics according to `overlaps`, also its means over the common topics.
 
     Returns:
         Rows (qrels, run, topic_set, measure), columns `n_topics mean ci_low ci_high`; `n_topics` counts topics with a value.
     """
     tables = {}
-    for (qrels, run, topic_set), table in _by_topic_set(values, overlaps).items():
-        means = bootstrap_intervals(table)
+    for (qrels, run, topic_set), table in _group_by_topic_set(values, overlaps).items():
+        means = bootstrap_means(table)
         means.insert(0, "n_topics", table.notna().sum())
         tables[qrels, run, topic_set] = means
     return pd.concat(tables, names=["qrels", "run", "topic_set", "measure"])
 
 
-def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
+def _group_by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
     """Return the values per topic by qrels, run and topic set."""
     by_topic_set = {}
     incomplete = {(overlap.qrels, overlap.run): overlap.common_topics for overlap in overlaps if not overlap.is_complete}
@@ -45,7 +45,7 @@ def _by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tupl
     return by_topic_set
 
 
-def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
+def tabulate_significance(values: TopicValues, baseline: str) -> pd.DataFrame:
     """Test each run against a baseline: rows (qrels, measure, run), columns of `compare_with_baseline`.
 
     Raises:
@@ -60,7 +60,7 @@ def significance_table(values: TopicValues, baseline: str) -> pd.DataFrame:
     return pd.concat(tables, names=["qrels", "measure", "run"])
 
 
-def per_topic_table(values: TopicValues) -> pd.DataFrame:
+def tabulate_topics(values: TopicValues) -> pd.DataFrame:
     """Concatenate per-topic values: rows (qrels, run, qid), one column per measure."""
     tables = {(qrels, run): table for qrels, by_run in values.items() for run, table in by_run.items()}
     return pd.concat(tables, names=["qrels", "run", "qid"])
@@ -69,7 +69,7 @@ def per_topic_table(values: TopicValues) -> pd.DataFrame:
 def write_tables(output: Path, values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None) -> None:
     """Write means.csv, per_topic.csv and, unless `significance` is None, significance.csv to a directory."""
     create_directory(output)
-    tables = {"means": means_table(values, overlaps), "per_topic": per_topic_table(values)}
+    tables = {"means": tabulate_means(values, overlaps), "per_topic": tabulate_topics(values)}
     for name, table in (tables | ({} if significance is None else {"significance": significance})).items():
         write_csv(output / f"{name}.csv", table, 6, index=True)
 
@@ -82,11 +82,11 @@ def format_evaluation(
     for qrels in values:
         by_run = {
             run if topic_set == ALL_TOPICS else f"{run} (common topics)": table
-            for (label, run, topic_set), table in _by_topic_set(values, overlaps).items()
+            for (label, run, topic_set), table in _group_by_topic_set(values, overlaps).items()
             if label == qrels
         }
-        warning = sample_size_warning(len(next(iter(by_run.values()))))
-        sections += [f"{qrels}\n{_headline_table(by_run)}", _trectools_table(by_run), warning]
+        warning = format_sample_size_warning(len(next(iter(by_run.values()))))
+        sections += [f"{qrels}\n{_tabulate_headline(by_run)}", _tabulate_trectools(by_run), warning]
     if significance is not None and len(next(iter(values.values()))) < 2:
         sections.append(f"{baseline} is the only run; no significance tests")
     elif significance is not None:
@@ -94,11 +94,11 @@ def format_evaluation(
     return "\n\n".join(filter(None, sections))
 
 
-def _headline_table(tables: Mapping[str, pd.DataFrame]) -> str:
+def _tabulate_headline(tables: Mapping[str, pd.DataFrame]) -> str:
     """Tabulate the nDCG@5 variants with intervals, topic counts and judged fractions, one row per run."""
     rows = {}
     for run, table in tables.items():
-        means = bootstrap_intervals(table[[*HEADLINE_MEASURES]])
+        means = bootstrap_means(table[[*HEADLINE_MEASURES]])
         row = {measure: _format_mean(*values) for measure, values in zip(HEADLINE_MEASURES, means.to_numpy(), strict=True)}
         row |= {"topics": str(len(table)), "topics (Touché)": str(table[HEADLINE_MEASURES[0]].notna().sum())}
         rows[run] = row | {measure: f"{table[measure].mean():.3f}" for measure in JUDGED_MEASURES}
@@ -109,7 +109,7 @@ def _format_mean(mean: float, low: float, high: float) -> str:
     return format_value(mean) if np.isnan(low) else f"{mean:.3f} ({low:.3f}–{high:.3f})"  # noqa: RUF001 a range
 
 
-def _trectools_table(tables: Mapping[str, pd.DataFrame]) -> str:
+def _tabulate_trectools(tables: Mapping[str, pd.DataFrame]) -> str:
     """Tabulate the means of trectools' measures and bpref, one row per run and treatment of unjudged documents."""
     rows = {}
     for run, table in tables.items():

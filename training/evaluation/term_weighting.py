@@ -14,7 +14,7 @@ from submission.text.surface_tokens import normalise_token
 TokenSequences = Sequence[Sequence[str]]  # one sequence of words or tags per text
 
 
-def component_metrics(gold: TokenSequences, predicted: TokenSequences) -> dict[str, float]:
+def compute_component_metrics(gold: TokenSequences, predicted: TokenSequences) -> dict[str, float]:
     """Return precision, recall and F1 of components (same type and span), and token accuracy, in percent, by name."""
     gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in predicted]
     precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
@@ -47,7 +47,7 @@ class LabelledWords:
     labels: np.ndarray
 
 
-def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
+def compute_term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[np.ndarray]) -> dict[str, float]:
     """Return, in percent, R² over all words, and MAP and R-precision over the passages with a relevant word.
 
     A passage's distinct words are ranked by their largest predicted weight; ties keep the order of occurrence.
@@ -59,14 +59,14 @@ def term_weighting_metrics(passages: Sequence[LabelledWords], weights: Sequence[
     if np.ptp(labels) == 0:
         raise InputError(f"all words of the {len(passages)} validation passages have the same label; use a larger corpus")
     pairs = zip(passages, weights, strict=True)
-    precisions = [_precision_metrics(passage, values) for passage, values in pairs if passage.labels.any()]
+    precisions = [_compute_precision_metrics(passage, values) for passage, values in pairs if passage.labels.any()]
     average_precision, r_precision = np.mean(precisions, axis=0)
     r_squared = 1 - np.square(predicted - labels).sum() / np.square(labels - labels.mean()).sum()
     metrics = {"R²": r_squared, "MAP": average_precision, "Rprec": r_precision}
     return {name: round(100 * float(value), 2) for name, value in metrics.items()}
 
 
-def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[float, float]:
+def _compute_precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[float, float]:
     """Return average precision and R-precision of a passage's words, ranked by weight."""
     max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
@@ -78,7 +78,7 @@ def _precision_metrics(passage: LabelledWords, weights: np.ndarray) -> tuple[flo
     return float(precision[hits].mean()), float(hits[: len(relevant)].mean())
 
 
-class IdfBaseline:
+class TermWeightBaselines:
     """Baselines fitted to the words of training passages: a constant term weight, and a regression on IDF."""
 
     def __init__(self) -> None:

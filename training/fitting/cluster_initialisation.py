@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from submission.errors import UsageError
 from submission.models.ranker import Ranker
 from submission.models.rankers.snrm import HALF_WINDOW, SNRM
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 
 KMEANS_ITERATIONS = 15  # later iterations reassign few words
 EPSILON = 1e-12
@@ -52,7 +52,7 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
     centred = vectors - mean
     unit_vectors = _normalise_rows(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
-    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, random_generator(seed, RandomStream.CENTROIDS))
+    centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, create_generator(seed, RandomStream.CENTROIDS))
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
     weight[:, :, HALF_WINDOW] = torch.from_numpy(centroids - clusters.threshold * mean_direction)
     word_weights = (rarity / rarity.max()) ** clusters.rarity_exponent

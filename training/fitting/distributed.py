@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from submission.errors import UsageError
 from submission.models.network import Network
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.fitting.task import NetworkT, Task
 
 TIMEOUT = timedelta(days=30)  # other ranks wait while rank 0 validates; torchrun ends them if a rank dies
@@ -56,7 +56,7 @@ class DistributedProcesses(ProcessGroup):
 
     def seed_dropout(self, seed: int, step: int) -> None:
         """Seed dropout from seed, step and rank, so that no random state needs to be saved."""
-        torch.manual_seed(int(random_generator(seed, RandomStream.DROPOUT, step, self.rank).integers(2**63)))
+        torch.manual_seed(int(create_generator(seed, RandomStream.DROPOUT, step, self.rank).integers(2**63)))
 
     def backward(self, network: NetworkT, task: Task[NetworkT], batch: np.ndarray, micro_batch_size: int) -> float:
         if self._ddp is None:

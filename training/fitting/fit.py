@@ -89,7 +89,7 @@ def fit(
         "machine": f"{platform.machine()} {device.type}" + (f" × {processes.world_size}" if processes.world_size > 1 else ""),
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
-    if trainee.has_trainable_parameters(recipe.training.epochs) and not recipe.task.is_trained_externally:
+    if trainee.check_trainable(recipe.training.epochs) and not recipe.task.is_trained_externally:
         _train(run, work_dir / "fit" / name, device, restart, processes)
         return
     if processes.world_size > 1:

@@ -36,7 +36,7 @@ class LanguageModel(TARGER):
         self.output_bias = nn.Embedding(config.vocabulary, 1)
         nn.init.zeros_(self.output_bias.weight)
 
-    def predictions(self, passages: Sequence[SurfacePassage]) -> Iterator[tuple[Tensor, Tensor]]:
+    def predict(self, passages: Sequence[SurfacePassage]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield predicted vectors (M, E) and target ids (M,) per direction, forward first.
 
         Unknown words and words without context are not predicted.
@@ -68,7 +68,7 @@ class LanguageModel(TARGER):
         sample_scores = sample_scores.masked_fill(sample == targets[:, None], -torch.inf)
         return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
-    def scores(self, predicted: Tensor) -> Tensor:
+    def score_words(self, predicted: Tensor) -> Tensor:
         """Return the scores (M, V) of all words for predicted vectors (M, E); -inf for padding and the unknown word."""
         scores = predicted @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
         scores[:, :FIRST_TERM_ID] = -torch.inf
@@ -109,9 +109,9 @@ class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
         rows = []
         for text in PROBE_TEXTS:
             log_likelihoods = [
-                network.scores(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
+                network.score_words(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
                 for passage in tokeniser.split(text)
-                for predicted, targets in network.predictions([passage])
+                for predicted, targets in network.predict([passage])
             ]
             rows.append(_ProbeRow(text, log_likelihoods))
         return rows

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from training.plotting import new_figure, to_png
+from training.plotting import create_figure, render_png
 
 COLOURS = ("#d1495b", "#30638e", "#3c8d5a")
 SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}  # latent networks only
@@ -28,7 +28,7 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
     """Plot the rows of a training log over epochs, with the selected network marked; return a PNG file."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     n_panels = 3 if colours else 2
-    figure = new_figure(7, 3 * n_panels)
+    figure = create_figure(7, 3 * n_panels)
     loss_axes, metric_axes, *sparsity_axes = figure.subplots(n_panels, 1, sharex=True)
     epochs = [row["epoch"] for row in rows]
     loss_axes.plot(epochs, [row["loss"] for row in rows], color="#444444", marker=".")
@@ -53,4 +53,4 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
     metric_axes.legend(**position, frameon=False, columnspacing=1.2, handletextpad=0.4)
     for axes in (loss_axes, metric_axes, *sparsity_axes):
         axes.grid(alpha=0.3)
-    return to_png(figure)
+    return render_png(figure)

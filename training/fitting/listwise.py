@@ -21,7 +21,7 @@ from submission.inference.pair_scoring import TokenisedPairs, score_pairs
 from submission.models.padding import PaddedTexts
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
-from training.evaluation.similarity import group_rows_by_topic, mean_correlations
+from training.evaluation.similarity import average_correlations, group_rows_by_topic
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.listwise_losses import ListwiseLoss
 from training.fitting.task import Task, dead_network_error, divergence_error
@@ -78,7 +78,7 @@ class ListwiseTask(Task[Ranker]):
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the correlations of argument length with the labels, in percent."""
         lengths = self._validation["premise"].str.split().str.len().to_numpy()
-        return {LENGTH_BASELINE: mean_correlations(self._validation, lengths)}
+        return {LENGTH_BASELINE: average_correlations(self._validation, lengths)}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
         """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels, in percent."""
@@ -88,7 +88,7 @@ class ListwiseTask(Task[Ranker]):
             raise divergence_error(step, "a validation score is not finite")
         if (scores == scores[0]).all():
             raise dead_network_error(step)
-        return mean_correlations(self._validation, scores)
+        return average_correlations(self._validation, scores)
 
 
 def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
@@ -99,7 +99,7 @@ def encode_pairs(table: pd.DataFrame, tokeniser: Tokeniser) -> TokenisedPairs:
     return TokenisedPairs(queries, premises, query_rows, np.arange(len(table)))
 
 
-def dense_ranks(scores: np.ndarray) -> np.ndarray:
+def compute_dense_ranks(scores: np.ndarray) -> np.ndarray:
     """Return dense ranks: 1 for the lowest score, 2 for the next higher score, and so on."""
     return np.asarray(rankdata(scores, method="dense"))
 
@@ -118,8 +118,8 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
     """
 
     def compute_rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
-        topic_ranks = dense_ranks(scores)
-        labels = topic_ranks[list_items] if scope == "topic" else dense_ranks(topic_ranks[list_items])
+        topic_ranks = compute_dense_ranks(scores)
+        labels = topic_ranks[list_items] if scope == "topic" else compute_dense_ranks(topic_ranks[list_items])
         highest = max(topic_ranks) if scope == "topic" else max(labels)
         return labels / highest if loss == "mse" else labels
 

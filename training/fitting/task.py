@@ -102,7 +102,7 @@ class TrainableNetwork:
     pretrained: PretrainedEncoder | None  # None if the network is not a BERT
     provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
-    def has_trainable_parameters(self, epochs: int) -> bool:
+    def check_trainable(self, epochs: int) -> bool:
         """Return whether any parameter is trainable; raise UsageError if `epochs` is 0 but one is, or not 0 but none is."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:

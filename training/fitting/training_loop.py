@@ -16,7 +16,7 @@ import torch
 from submission.errors import InputError, UsageError
 from submission.models.network import Network
 from submission.storage.atomic_files import write_atomic
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.learning_curve import LearningCurve, plot
 from training.fitting.recipe import Recipe
@@ -67,7 +67,7 @@ class Schedule:
 
 @lru_cache(maxsize=1)
 def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
-    return random_generator(seed, RandomStream.EPOCH_ORDER, epoch).permutation(size)
+    return create_generator(seed, RandomStream.EPOCH_ORDER, epoch).permutation(size)
 
 
 @dataclass

@@ -25,7 +25,7 @@ RECALL_DEPTH, NDCG_DEPTH = 100, 10
 RECALL, NDCG = f"recall@{RECALL_DEPTH} (full collection)", f"nDCG@{NDCG_DEPTH} (full collection)"
 
 
-def candidate_metrics(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
+def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, float]:
     """Compute MRR, MAP and nDCG at 20 in percent, averaged over queries.
 
     AP is divided by the 5 positives; nDCG uses binary gains.
@@ -54,7 +54,7 @@ def validate_candidates(
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")
-    return candidate_metrics(scores, queries.tie_order[queries.candidates[query_rows]]), bool((scores == scores[:, :1]).all())
+    return measure_candidates(scores, queries.tie_order[queries.candidates[query_rows]]), bool((scores == scores[:, :1]).all())
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def evaluation_mode(network: Network) -> Iterator[None]:
         network.train(was_training)
 
 
-def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
+def build_ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
     """Return a scorer of validation candidates that applies a ranker in evaluation mode."""
 
     def score(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
@@ -81,13 +81,13 @@ def ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer:
     return score
 
 
-def encoder_cosine_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
+def build_encoder_scorer(pretrained: PretrainedEncoder, device: torch.device) -> CandidateScorer:
     """Return a scorer by the cosine of query and premise, mean-pooled by the encoder before fine-tuning (baseline)."""
     from submission.models.rankers.sbert import SBERT  # slow import
 
     sbert = SBERT(SBERT.Config(**read_encoder_config(pretrained)))
     sbert.load_state_dict(pretrained.load_encoder_weights())
-    return ranker_scorer(sbert.to(device), device)
+    return build_ranker_scorer(sbert.to(device), device)
 
 
 def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def score_bm25(queries: ValidationQueries, query_rows: np.ndarray) -> np.ndarray
 
 
 @torch.inference_mode()
-def full_collection_metrics(
+def measure_full_collection(
     ranker: LatentRanker,
     queries: ValidationQueries,
     query_rows: np.ndarray,
@@ -131,7 +131,7 @@ def _score_all(ranker: LatentRanker, query_vectors: Tensor, texts: PaddedTexts, 
 
 
 @torch.inference_mode()
-def latent_sparsity(
+def measure_latent_sparsity(
     ranker: LatentRanker, queries: ValidationQueries, query_rows: np.ndarray, device: torch.device
 ) -> dict[str, float]:
     """Return the percentages of zeros in latent vectors, for queries and for candidates (Entezari 2020, eq. 3.19)."""

@@ -25,7 +25,7 @@ from training.data.pair_tables import load_validation_queries
 from training.data.split import NEGATIVES_PER_ARGUMENT, POSITIVES, VALIDATION
 from training.data.work_directory import read_prepared_manifest
 from training.evaluation.folds import assign_folds
-from training.fitting.validation import candidate_metrics, ranker_scorer
+from training.fitting.validation import build_ranker_scorer, measure_candidates
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +66,8 @@ def fit_ensemble(
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     regression, metrics = fit_regression(scores, stage.get_member_fingerprints(checkpoints), non_negative)
     metrics |= {
-        "validation": candidate_metrics(cross_validated_scores(scores, non_negative), tie_order),
-        "members": {name: candidate_metrics(values, tie_order)["MAP@20"] for name, values in scores.items()},
+        "validation": measure_candidates(score_held_out_queries(scores, non_negative), tie_order),
+        "members": {name: measure_candidates(values, tie_order)["MAP@20"] for name, values in scores.items()},
     }
     save_regression(
         output, regression, metrics, {"training_data": read_prepared_manifest(work_dir).inputs, "non_negative": non_negative}
@@ -90,17 +90,17 @@ def _score_validation(
             raise UsageError(f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble")
         queries = load_validation_queries(work_dir, checkpoint.network.token_unit, checkpoint.tokeniser)
         tie_order = queries.tie_order[queries.candidates]
-        score = ranker_scorer(checkpoint.network.to(device), device)
+        score = build_ranker_scorer(checkpoint.network.to(device), device)
         batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
         tracked = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
         scores[name] = np.concatenate([score(queries, batch) for batch in tracked])
         log.info(
-            "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, candidate_metrics(scores[name], tie_order)["MAP@20"]
+            "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measure_candidates(scores[name], tie_order)["MAP@20"]
         )
     return scores, tie_order
 
 
-def cross_validated_scores(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
+def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool) -> np.ndarray:
     """Return cross-validated scores (queries, candidates): a fold's queries are scored by a regression fitted without them."""
     held_out_scores = np.empty_like(next(iter(scores.values())), dtype=float)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}

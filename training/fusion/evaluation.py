@@ -65,13 +65,13 @@ class FusionEvaluation:
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
-    def cross_validated_scores(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
+    def score_held_out_topics(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
         """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` replaces the recipe's."""
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
         pool = self.label_pool(variant.features, fit)
-        return pool.cross_validated_scores(self._learner(variant.learner), self._assign_folds(variant.repetition))
+        return pool.score_held_out_topics(self._learner(variant.learner), self._assign_folds(variant.repetition))
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
         """Rank with the fusion, by cross-validation, and with the baselines.
@@ -80,8 +80,8 @@ class FusionEvaluation:
             Rankings by name: of the fusion, of the fusion fitted to judged documents only, and of each baseline.
         """
         fusions = {
-            self.name: self.to_ranking(self.cross_validated_scores(self.full_variant)),
-            JUDGED_ONLY: self.to_ranking(self.cross_validated_scores(self.full_variant, unjudged_per_topic=0)),
+            self.name: self.to_ranking(self.score_held_out_topics(self.full_variant)),
+            JUDGED_ONLY: self.to_ranking(self.score_held_out_topics(self.full_variant, unjudged_per_topic=0)),
         }
         baselines = {name: self.execution.get_ranking(SYSTEMS[name].stage) for name in self.recipe.baselines}
         return fusions | {name: truncate_rankings(ranking, DEFAULT_DEPTH) for name, ranking in baselines.items()}
@@ -185,5 +185,5 @@ class VariantExperiment(Experiment[Variant, np.ndarray]):
 
     def compute(self, variant: Variant) -> np.ndarray:
         """Evaluate a variant's cross-validated scores."""
-        scores = self.evaluation.cross_validated_scores(variant)
+        scores = self.evaluation.score_held_out_topics(variant)
         return self.evaluation.evaluate_scores(scores)[list(HEADLINE_MEASURES)].to_numpy()

@@ -71,7 +71,7 @@ class LabelledPool:
         for _ in range(sample_count):
             yield self.build_training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
 
-    def cross_validated_scores(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
+    def score_held_out_topics(self, learner: Learner, folds: Mapping[str, int]) -> pd.DataFrame:
         """Score the topics of all folds, each topic by a model fitted without its fold; return `qid docno score`."""
         pair_folds = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
         scores = np.zeros(len(pair_folds))

@@ -22,7 +22,7 @@ from training.evaluation.evaluate import HEADLINE_MEASURES
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_ablation
 from training.evaluation.qrels import read_qrels
-from training.evaluation.significance import CONFIDENCE, bootstrap_intervals, compare_with_baseline
+from training.evaluation.significance import CONFIDENCE, bootstrap_means, compare_with_baseline
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, round_means
 from training.fusion.evaluation import FusionEvaluation
 from training.fusion.labels import LabelledPool
@@ -52,7 +52,7 @@ def fit_fusion(
         qrels_files: One or two named qrels files. With two, labels are a weighted mean and both are evaluated.
         execution: Execution on the judged input; its working directory caches rankings and features.
         output: Checkpoint directory.
-        tables_dir: Directory of the tables (see `_result_tables`), which are also returned, by file name.
+        tables_dir: Directory of the tables (see `_build_result_tables`), which are also returned, by file name.
 
     Raises:
         UsageError: If there are more than two qrels files, or a baseline or feature has the name of the fusion.
@@ -66,7 +66,7 @@ def fit_fusion(
     ridge = evaluation.ridge_learner(pool.build_training_set())
     model = recipe.build_model(evaluation.fingerprints, ridge.coefficients, ridge.intercept)
     held_out = evaluation.evaluate_runs(evaluation.rank_for_comparison())
-    frames = _result_tables(evaluation, pool, ridge, held_out)
+    frames = _build_result_tables(evaluation, pool, ridge, held_out)
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
     metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
     metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
@@ -105,7 +105,7 @@ def _read_qrels(
     return qrels
 
 
-def _result_tables(
+def _build_result_tables(
     evaluation: FusionEvaluation, pool: LabelledPool, ridge: RidgeModel, held_out: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
     """Return the result tables by file name, which begins with the name of the fusion.
@@ -124,13 +124,13 @@ def _result_tables(
     compared = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in held_out.items()}
     bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
     return {
-        f"{name}_means": result_tables.means_table(held_out).reset_index(),
-        f"{name}_significance": result_tables.significance_table(compared, name).reset_index(),
-        f"{name}_ablation": _feature_table(variants["ablation"], name, "removed_feature", single_features),
-        f"{name}_ablation_repeated": _comparison_table(variants["ablation_repeated"], name, "removed_feature"),
-        f"{name}_candidates": _feature_table(variants["candidates"], name, "added_member", single_features),
-        f"{name}_learners": _comparison_table(variants["learners"], RIDGE, "learner"),
-        f"{name}_weights": _weights_table(ridge, bootstrap_models),
+        f"{name}_means": result_tables.tabulate_means(held_out).reset_index(),
+        f"{name}_significance": result_tables.tabulate_significance(compared, name).reset_index(),
+        f"{name}_ablation": _tabulate_features(variants["ablation"], name, "removed_feature", single_features),
+        f"{name}_ablation_repeated": _tabulate_comparison(variants["ablation_repeated"], name, "removed_feature"),
+        f"{name}_candidates": _tabulate_features(variants["candidates"], name, "added_member", single_features),
+        f"{name}_learners": _tabulate_comparison(variants["learners"], RIDGE, "learner"),
+        f"{name}_weights": _tabulate_weights(ridge, bootstrap_models),
     }
 
 
@@ -146,17 +146,17 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
     return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in unavailable))
 
 
-def _feature_table(
+def _tabulate_features(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
     """Tabulate the effect of each feature (`column`) removed from or added to the fusion `name`, and its mean alone."""
-    table = _comparison_table(values, name, column)
+    table = _tabulate_comparison(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)
     return table.assign(single_feature=[single_features[feature][measure].mean() for feature, measure in cells])
 
 
-def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column: str) -> pd.DataFrame:
+def _tabulate_comparison(values: Mapping[str, pd.DataFrame], baseline: str, column: str) -> pd.DataFrame:
     """Tabulate means, differences from the baseline with intervals, and p values, by headline measure and run (`column`)."""
     leading_columns = ["measure", column, "mean", "difference", "ci_low", "ci_high"]
     if len(values) < 2:
@@ -164,7 +164,7 @@ def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column:
     tables = []
     for measure in HEADLINE_MEASURES:
         by_run = pd.DataFrame({run: table[measure] for run, table in values.items()})
-        bounds = bootstrap_intervals(by_run.sub(by_run[baseline], axis=0)).rename(columns={"mean": "difference"})
+        bounds = bootstrap_means(by_run.sub(by_run[baseline], axis=0)).rename(columns={"mean": "difference"})
         tests = compare_with_baseline({run: by_run[run] for run in values}, baseline).drop(columns="difference")
         table = bounds.assign(measure=measure, mean=by_run.mean()).join(tests)
         tables.append(table.rename_axis(column).reset_index())
@@ -172,7 +172,7 @@ def _comparison_table(values: Mapping[str, pd.DataFrame], baseline: str, column:
     return table[[*leading_columns, *table.columns.difference(leading_columns, sort=False)]]
 
 
-def _weights_table(ridge: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
+def _tabulate_weights(ridge: RidgeModel, bootstrap_models: list[RidgeModel]) -> pd.DataFrame:
     """Tabulate the intercept and the weights with percentile bootstrap intervals over topics."""
     percentiles = [100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2]
     rows = [("intercept", ridge.intercept), *ridge.coefficients.items()]

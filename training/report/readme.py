@@ -13,7 +13,7 @@ from submission.storage.checkpoint_directory import METRICS
 from submission.systems.catalogue import PRIMARY_SYSTEM, SYSTEMS
 from submission.systems.execution import CheckpointStore, iter_components
 from training.evaluation.evaluate import HEADLINE_MEASURES
-from training.evaluation.similarity import system_name
+from training.evaluation.similarity import parse_system_name
 from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
 from training.paths import SYSTEM_MEANS
@@ -37,8 +37,9 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
         InputError: If the means are missing or malformed, or a section marker is missing.
         OutputError: If a README cannot be written.
     """
-    best, results = best_table(means_csv, checkpoints), results_table(means_csv, checkpoints)
-    contents = {"best": best, "commands": tira_commands(checkpoints), "systems": systems_table(), "results": results}
+    best, results = format_best_table(means_csv, checkpoints), format_results_table(means_csv, checkpoints)
+    commands, systems = format_tira_commands(checkpoints), format_systems_table()
+    contents = {"best": best, "commands": commands, "systems": systems, "results": results}
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
 
@@ -52,7 +53,7 @@ def replace_section(readme: Path, name: str, content: str) -> None:
     write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
 
 
-def tira_commands(checkpoints: Path) -> str:
+def format_tira_commands(checkpoints: Path) -> str:
     """Format a code block with the TIRA command of each system whose checkpoints all exist in `checkpoints`."""
     available = [
         name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
@@ -61,7 +62,7 @@ def tira_commands(checkpoints: Path) -> str:
     return "\n".join(["```", *lines, "```"]) + "\n"
 
 
-def systems_table() -> str:
+def format_systems_table() -> str:
     """Format the systems of the catalogue, with descriptions and checkpoint names, as a Markdown table."""
     lines = ["| system | description | checkpoints |", "|---|---|---|"]
     for system in SYSTEMS.values():
@@ -70,12 +71,12 @@ def systems_table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_table(means_csv: Path, checkpoints: Path) -> str:
+def format_best_table(means_csv: Path, checkpoints: Path) -> str:
     """Format the N_BEST systems by Touché's nDCG@5 as a Markdown table, with their cross-validated means if available."""
     means = _load_means(means_csv)
     rows: list[tuple[list[float], str, str]] = []
     for run, values in means.iterrows():
-        name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else system_name(str(run))
+        name = PRIMARY_SYSTEM if run == CROSS_VALIDATED_RUN else parse_system_name(str(run))
         scores = [float(values["mean", measure]) for measure in HEADLINE_MEASURES]
         interval = f" ({values['ci_low', HEADLINE_MEASURES[0]]:.2f}–{values['ci_high', HEADLINE_MEASURES[0]]:.2f})"  # noqa: RUF001 a range
         cross_validated = _load_metrics(checkpoints, name).get(CROSS_VALIDATED, {})
@@ -90,14 +91,14 @@ def best_table(means_csv: Path, checkpoints: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def results_table(means_csv: Path, checkpoints: Path) -> str:
+def format_results_table(means_csv: Path, checkpoints: Path) -> str:
     """Format the means of all systems as a Markdown table, sorted by descending nDCG@5 (Touché)."""
     means = _load_means(means_csv)
     first, *remaining = TABLE_MEASURES
     header = ["system", "validation MAP@20", first, "topics", *remaining]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for run, values in means.iterrows():
-        name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else system_name(str(run))
+        name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else parse_system_name(str(run))
         interval = f"{values['ci_low', first]:.2f}–{values['ci_high', first]:.2f}"  # noqa: RUF001 a range
         cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['n_topics', first]:.0f}"]
         cells += [f"{values['mean', measure]:.3f}" for measure in remaining]

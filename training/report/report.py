@@ -34,7 +34,7 @@ from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURE
 from training.evaluation.overlap import check_overlap, compute_overlap
 from training.evaluation.plots import plot_candidate_recall, plot_topic_differences
 from training.evaluation.qrels import read_qrels
-from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, sample_size_warning
+from training.evaluation.significance import bootstrap_means, compare_with_baseline, format_sample_size_warning
 from training.evaluation.tables import JUDGED_MEASURES
 from training.fitting.learning_curve import plot
 from training.paths import REPORT_TEMPLATE
@@ -86,8 +86,8 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         OutputError: If the report cannot be written.
     """
     source = execution.input
-    files = {run_similarity.system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
-    primary, [qrels_hash] = _primary_system(directory, files), hash_input_files([qrels_file]).values()
+    files = {run_similarity.parse_system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
+    primary, [qrels_hash] = _find_primary_system(directory, files), hash_input_files([qrels_file]).values()
     _check_same_input(directory, source)
     qrels = read_qrels(qrels_file, set(source.documents["docno"]))
     runs = {system: read_run(file, order) for system, file in files.items()}
@@ -96,8 +96,8 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     values = evaluate_runs(runs, qrels)
     systems = _sort_by_measure(runs, HEADLINE_MEASURES[0], values)
     runs = {system: runs[system] for system in systems}
-    candidate_recall = _candidate_recall(qrels, execution)
-    topics = _topic_reports(execution, qrels, runs, values, candidate_recall)
+    candidate_recall = _count_candidates(qrels, execution)
+    topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
         source.directory,
         directory=directory.resolve().name,
@@ -108,10 +108,10 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         primary=primary,
         fitted_systems=[system for system in systems if _is_fitted_to(system, qrels_hash, execution)],
         overlaps=[overlap.summary() for overlap in overlaps],
-        sample_size_warning=sample_size_warning(len(candidate_recall)),
-        **_result_sections(systems, primary, values),
-        **_ranking_sections(runs, qrels, candidate_recall),
-        curves=_learning_curves(systems, execution.checkpoints.directory),
+        sample_size_warning=format_sample_size_warning(len(candidate_recall)),
+        **_build_result_sections(systems, primary, values),
+        **_compare_rankings(runs, qrels, candidate_recall),
+        curves=_plot_learning_curves(systems, execution.checkpoints.directory),
         topics=topics,
         hardest=sorted(topics, key=lambda topic: topic.mean),
     )
@@ -136,35 +136,35 @@ def _render(input_dir: Path, **variables: Any) -> str:
     )
 
 
-def _result_sections(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+def _build_result_sections(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Build the template variables of the tables of measures, and of the plot of differences from the primary system."""
     baseline = values[primary][f"{MEASURE} all"]
     differences = {system: values[system][f"{MEASURE} all"] - baseline for system in systems if system != primary}
     return {
-        "rows": _headline_rows(systems, primary, values),
-        "results": [_measures_table(*treatment, systems, values) for treatment in UNJUDGED_TREATMENTS.items()],
-        "differences_plot": _data_uri(plot_topic_differences(differences)) if differences else None,
+        "rows": _build_headline_rows(systems, primary, values),
+        "results": [_build_measures_table(*treatment, systems, values) for treatment in UNJUDGED_TREATMENTS.items()],
+        "differences_plot": _encode_data_uri(plot_topic_differences(differences)) if differences else None,
     }
 
 
-def _ranking_sections(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, candidate_recall: pd.DataFrame) -> dict[str, Any]:
+def _compare_rankings(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame, candidate_recall: pd.DataFrame) -> dict[str, Any]:
     """Build the template variables of the candidates' recall, and of the comparisons of the rankings."""
-    rankings = {system: run_similarity.top_docnos(run) for system, run in runs.items()}
-    similarity = run_similarity.similarity_tables(rankings)
+    rankings = {system: run_similarity.select_top_docnos(run) for system, run in runs.items()}
+    similarity = run_similarity.compute_similarity_tables(rankings)
     has_both_bm25_runs = {CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM} <= set(runs)
     return {
         "candidate_recall": candidate_recall.to_dict("index"),
         "mean_recall": candidate_recall["retrieved"].sum() / candidate_recall["relevant"].sum(),
-        "candidates_plot": _data_uri(plot_candidate_recall(candidate_recall)),
-        "conclusions_vs_full_text": _conclusions_vs_full_text(qrels, rankings) if has_both_bm25_runs else [],
+        "candidates_plot": _encode_data_uri(plot_candidate_recall(candidate_recall)),
+        "conclusions_vs_full_text": _compare_with_full_text(qrels, rankings) if has_both_bm25_runs else [],
         "similarity": {
-            name: {"image": _data_uri(heat_map), "table": similarity[name].to_dict("index")}
+            name: {"image": _encode_data_uri(heat_map), "table": similarity[name].to_dict("index")}
             for name, heat_map in run_similarity.plot_heat_maps(similarity).items()
         },
     }
 
 
-def _primary_system(directory: Path, files: Mapping[str, Path]) -> str:
+def _find_primary_system(directory: Path, files: Mapping[str, Path]) -> str:
     """Return the system whose run equals run.txt; raise InputError if there is none."""
     file = directory / PRIMARY_RUN_FILE
     content = file.read_bytes() if file.is_file() else None
@@ -195,7 +195,7 @@ def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, 
     return sorted(systems, key=lambda system: -values[system][measure].fillna(0.0).mean())
 
 
-def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
+def _build_headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd.DataFrame]) -> list[dict[str, Any]]:
     """Build the rows of the nDCG@5 table: means, intervals, and p values of the tests against the primary system."""
     tests = {
         measure: compare_with_baseline({name: values[name][measure] for name in systems}, primary)["p_randomisation_holm"]
@@ -204,7 +204,7 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
     rows = []
     for system in systems:
         table = values[system]
-        bounds = bootstrap_intervals(table[[*HEADLINE_MEASURES]]).to_dict("index")
+        bounds = bootstrap_means(table[[*HEADLINE_MEASURES]]).to_dict("index")
         cells = [{**row, "p": tests[str(measure)].get(system)} for measure, row in bounds.items()]  # p is None for the primary
         shares = {name: table[name].mean() for name in JUDGED_MEASURES}
         topic_count = int(table[HEADLINE_MEASURES[0]].notna().sum())
@@ -212,7 +212,7 @@ def _headline_rows(systems: Sequence[str], primary: str, values: Mapping[str, pd
     return rows
 
 
-def _measures_table(
+def _build_measures_table(
     treatment: str, description: str, systems: Sequence[str], values: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any]:
     """Build the table of OTHER_MEASURES and bpref for one treatment of unjudged documents, sorted by nDCG@5."""
@@ -224,7 +224,7 @@ def _measures_table(
     return {"treatment": treatment, "description": description, "rows": rows}
 
 
-def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
+def _count_candidates(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
     """Count the `relevant` documents, `retrieved` relevant candidates and all `candidates` per topic, in input order."""
     relevant = qrels[qrels["rel"] > 0]
     candidates = execution.get_ranking(CONCLUSION_BM25)[["qid", "docno"]]
@@ -234,7 +234,7 @@ def _candidate_recall(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame
     return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
 
 
-def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
+def _format_expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
     """Format the expanded queries by qid, terms sorted by weight; return an empty dictionary if the stage has no expansion."""
     if not isinstance(stage, LexicalStage) or stage.load_checkpoint(execution.checkpoints).expansion is None:
         return {}
@@ -245,7 +245,7 @@ def _expanded_queries(stage: Stage, execution: Execution) -> dict[str, str]:
     return queries
 
 
-def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[ShadedDocument | MarkedDocument]]:
+def _highlight(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[str, list[ShadedDocument | MarkedDocument]]:
     """Highlight, per topic (qid) and enrichment, the top document of the best system with that enrichment."""
     best_systems: dict[Enrichment, tuple[str, LexicalStage]] = {}
     for system in runs:
@@ -262,7 +262,7 @@ def _highlights(runs: Mapping[str, pd.DataFrame], execution: Execution) -> dict[
     return highlights
 
 
-def _conclusions_vs_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mapping[str, list[str]]]) -> list[dict[str, Any]]:
+def _compare_with_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mapping[str, list[str]]]) -> list[dict[str, Any]]:
     """Compare, per topic, the relevant documents that BM25 retrieves by conclusion and by full text."""
     rows = []
     for qid, group in qrels[qrels["rel"] > 0].groupby("qid", sort=False):
@@ -275,7 +275,7 @@ def _conclusions_vs_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mappin
     return rows
 
 
-def _quality_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
+def _label_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: Execution) -> dict[tuple[str, str], str]:
     """Label the arguments (qid, docno) of highest and lowest quality per topic; empty if no system re-ranks by quality."""
     stages = [get_system(system).stage for system in systems if system in SYSTEMS]
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
@@ -287,26 +287,26 @@ def _quality_extremes(documents: pd.DataFrame, systems: Iterable[str], execution
     return {pair: label for label, rows in extremes.items() for pair in zip(rows["qid"], rows["docno"], strict=True)}
 
 
-def _topic_reports(
+def _build_topic_reports(
     execution: Execution, qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], values: Mapping[str, pd.DataFrame],
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
     """Build the section of each topic that has a relevant document, in input order."""
     source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
-    queries = {system: _expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
-    highlights = _highlights(runs, execution)
+    queries = {system: _format_expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
+    highlights = _highlight(runs, execution)
     top_documents = {system: dict(iter(run.groupby("qid").head(TOP_K).groupby("qid"))) for system, run in runs.items()}
     pairs = pd.concat([top[["qid", "docno"]] for frames in top_documents.values() for top in frames.values()])
     documents = _read_documents(source, set(pairs["docno"]))
     pairs = pairs[pairs["qid"].isin(candidate_recall.index)].drop_duplicates(ignore_index=True)
-    extremes = _quality_extremes(pairs, runs, execution)
+    extremes = _label_extremes(pairs, runs, execution)
     topics = []
     for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
         if qid not in candidate_recall.index:
             continue
         scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
         rows = [
-            [_cell(top_documents[system].get(qid), rank, grades, extremes, documents, qid) for system in runs]
+            [_build_cell(top_documents[system].get(qid), rank, grades, extremes, documents, qid) for system in runs]
             for rank in range(TOP_K)
         ]
         docnos = sorted({cell["docno"] for row in rows for cell in row if cell})
@@ -317,7 +317,7 @@ def _topic_reports(
         topics.append(
             TopicReport(
                 qid, query, float(np.mean(list(scores.values()))), int(candidate_recall.loc[qid, "relevant"]),
-                int(candidate_recall.loc[qid, "retrieved"]), _best_system(scores),
+                int(candidate_recall.loc[qid, "retrieved"]), _find_best_system(scores),
                 {system: by_topic[qid] for system, by_topic in queries.items() if by_topic.get(qid)},
                 highlights.get(qid, []), rows, texts,
             )
@@ -334,12 +334,12 @@ def _read_documents(source: Dataset, docnos: set[str]) -> pd.DataFrame:
     return documents
 
 
-def _best_system(scores: Mapping[str, float]) -> str:
+def _find_best_system(scores: Mapping[str, float]) -> str:
     best = max(scores, key=lambda system: scores[system])
     return best if scores[best] > 0 else "none"
 
 
-def _cell(
+def _build_cell(
     ranking: pd.DataFrame | None, rank: int, grades: Mapping[tuple[str, str], int], extremes: Mapping[tuple[str, str], str],
     documents: pd.DataFrame, qid: str,
 ) -> dict[str, Any] | None:  # fmt: skip
@@ -353,7 +353,7 @@ def _cell(
     return {"docno": docno, "score": score, "conclusion": conclusion, "premise": premise, **judgment}
 
 
-def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
+def _plot_learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[str, Any]]:
     """Plot the learning curves of systems and of their enrichments; return image, settings and metrics by title."""
     curves = {}
     for system in systems:
@@ -366,9 +366,9 @@ def _learning_curves(systems: list[str], checkpoints: Path) -> dict[str, dict[st
             metrics = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
             if metrics.get("log"):
                 curve = find_task_spec(read_json(file.with_name(PROVENANCE))["recipe"]).curve
-                curves[title] = {"image": _data_uri(plot(title, curve, metrics["log"])), "settings": curve, **metrics}
+                curves[title] = {"image": _encode_data_uri(plot(title, curve, metrics["log"])), "settings": curve, **metrics}
     return curves
 
 
-def _data_uri(png: bytes) -> str:
+def _encode_data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode()

@@ -103,8 +103,8 @@ class StudentExperiment(Experiment[Variant, Result]):
         n_pairs = len(self._build_setup(variant).pairs) if variant.loss else 0
         retrieval: dict[str, float] = {}
         if isinstance(model, SentenceTransformer):
-            retrieval = self._validator.retrieval_metrics(model, training.bfloat16)
-        map_at_20 = self._validator.map_at_20(model, training.bfloat16)
+            retrieval = self._validator.measure_retrieval(model, training.bfloat16)
+        map_at_20 = self._validator.measure_map_at_20(model, training.bfloat16)
         measures = {"MAP@20": map_at_20, **retrieval}
         log.info("%s: %s", _file_stem(variant), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
         return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))

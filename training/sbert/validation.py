@@ -38,7 +38,7 @@ class ConclusionValidator:
             batch_size=BATCH_SIZE, write_csv=False, score_functions={"cosine": cos_sim},
         )  # fmt: skip
 
-    def retrieval_metrics(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
+    def measure_retrieval(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
         """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16`: whether to encode these in it."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
@@ -46,7 +46,7 @@ class ConclusionValidator:
         values: Any = self._evaluator.compute_all_metrics(model, corpus_embeddings=vectors.float())["cosine"]
         return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
-    def map_at_20(self, model: Network, bfloat16: bool) -> float:
+    def measure_map_at_20(self, model: Network, bfloat16: bool) -> float:
         """Return MAP@20 (percent) over each conclusion's candidates; `bfloat16`: whether to score pairs in bfloat16."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:

@@ -32,12 +32,12 @@ def tabulate_lengths(taggers: Sequence[str], execution: Execution) -> pd.DataFra
     # first, to fail early if a checkpoint is damaged
     tagger_fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in taggers}
     texts = select_texts(execution.documents.read_texts(execution.documents.searchable_docnos), "conclusion premise")
-    rows = [_row(ORIGINAL, [len(text.split()) for text in texts])]
-    rows += [_row(name, _reduced_lengths(name, fields, execution)) for name, fields in tagger_fields.items()]
+    rows = [_build_row(ORIGINAL, [len(text.split()) for text in texts])]
+    rows += [_build_row(name, _count_kept_words(name, fields, execution)) for name, fields in tagger_fields.items()]
     return pd.DataFrame(rows)
 
 
-def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[int]:
+def _count_kept_words(name: str, fields: Fields, execution: Execution) -> list[int]:
     """Count the words that a tagger keeps of each document."""
     collection = execution.documents.searchable_docnos
     load_frequencies = Enrichment(name).enrich_collection(execution, fields, collection)
@@ -45,7 +45,7 @@ def _reduced_lengths(name: str, fields: Fields, execution: Execution) -> list[in
     return [sum(frequencies.values()) for batch in batches for frequencies in batch]
 
 
-def _row(name: str, lengths: Sequence[int]) -> dict[str, object]:
+def _build_row(name: str, lengths: Sequence[int]) -> dict[str, object]:
     values = np.array(lengths)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
     published = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))

@@ -11,7 +11,7 @@ from submission.retrieval.term_index import IndexSettings
 from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
-from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, holm_correction
+from training.evaluation.significance import apply_holm_correction, bootstrap_means, compare_with_baseline
 from training.tuning import grid as tuning
 from training.tuning.grid import Grid
 
@@ -53,22 +53,22 @@ def compare_enrichments(
         index = msgspec.structs.replace(INDEX_SETTINGS, fields=indexed_fields)
         for model in models:
             cell = (enrichment, Path(model).stem)
-            grid = _grid_with_index(model, index, enrichment if enrichment in fields else None)
+            grid = _replace_index(model, index, enrichment if enrichment in fields else None)
             values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
             _, held_out = tuning.cross_validate(values, judged.fold_of, tuning.get_selection_columns(selection_measure))
             values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(tuning.STORED_MEASURES))
-    rows = [_result_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
+    rows = [_build_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
     return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
     """Add Holm-corrected p values per measure over the rows of `enrichments`; leave NaN in the other rows."""
     tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
-    corrected = {f"{test}_holm": tested[test].transform(lambda p: holm_correction(p.to_numpy())) for test in TESTS}
+    corrected = {f"{test}_holm": tested[test].transform(lambda p: apply_holm_correction(p.to_numpy())) for test in TESTS}
     return table.assign(**corrected)
 
 
-def _grid_with_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
+def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
     grid = tuning.load_grid(model)
     if any(axis.startswith("index.") for axis in grid.axes):
         cause = "the grid varies index settings, which must be identical for all enrichments"
@@ -76,13 +76,13 @@ def _grid_with_index(model: str, index: IndexSettings, enrichment: str | None) -
     return Grid(grid.axes, [msgspec.structs.replace(point, index=index, enrichment=enrichment) for point in grid.points])
 
 
-def _result_row(name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
+def _build_row(name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
     enriched, unenriched = values[name, model][[measure]], values[UNENRICHED, model][[measure]]
-    mean = bootstrap_intervals(enriched).loc[measure].to_dict()
+    mean = bootstrap_means(enriched).loc[measure].to_dict()
     row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": measure} | mean
     if name == UNENRICHED:
         return row
     columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
-    difference = bootstrap_intervals(enriched - unenriched).rename(columns=columns).loc[measure].to_dict()
+    difference = bootstrap_means(enriched - unenriched).rename(columns=columns).loc[measure].to_dict()
     tests = compare_with_baseline({UNENRICHED: unenriched[measure], name: enriched[measure]}, UNENRICHED)[TESTS]
     return row | difference | tests.loc[name].to_dict()

@@ -69,16 +69,16 @@ def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection
     """Raise ValueError if a table or a nested table has an unknown key, with the nearest valid key, or is not a table."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
-    hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _field_names(struct)}
+    hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _list_field_names(struct)}
     for key, value in values.items():
         if key not in hints:
             raise ValueError(f"unknown key {prefix}{key}; {suggest(key, {*hints, *extra_keys})}")
         for table in get_args(hints[key]) or (hints[key],):  # X of `X | None`
-            if _field_names(table):
+            if _list_field_names(table):
                 _check_keys(f"{prefix}{key}.", value, table)
 
 
-def _field_names(struct: Any) -> tuple[str, ...]:
+def _list_field_names(struct: Any) -> tuple[str, ...]:
     """Return the field names of a struct or dataclass; empty for other types."""
     return getattr(struct, "__struct_fields__", ()) or tuple(getattr(struct, "__dataclass_fields__", ()))
 

@@ -23,7 +23,7 @@ from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import PositiveFloat, Recipe
 from training.fitting.task import TrainableNetwork
-from training.fitting.validation import NDCG, RECALL, full_collection_metrics
+from training.fitting.validation import NDCG, RECALL, measure_full_collection
 from training.tasks.pairs import PairwiseTask, l1_norm
 
 
@@ -101,7 +101,7 @@ class ContrastiveTask(PairwiseTask):
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
         assert isinstance(ranker, LatentRanker)
-        metrics = full_collection_metrics(ranker, self._queries, query_rows, self._pairs.premises, self._device)
+        metrics = measure_full_collection(ranker, self._queries, query_rows, self._pairs.premises, self._device)
         return super()._validate(ranker, step, query_rows) | metrics
 
 

@@ -111,7 +111,7 @@ class LanguageModelTask(Task[LanguageModel]):
         losses = []
         for group in micro_batch:
             sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
-            for predicted, targets in network.predictions([self._training[row] for row in self._groups[group]]):
+            for predicted, targets in network.predict([self._training[row] for row in self._groups[group]]):
                 if len(targets):
                     losses.append(network.sampled_softmax_loss(predicted, targets, sample, log_expected_counts))
         return torch.stack(losses).sum() / (2 * len(batch)) if losses else network.output_embedding.weight.sum() * 0
@@ -129,8 +129,8 @@ class LanguageModelTask(Task[LanguageModel]):
         correct, total = np.zeros(2), np.zeros(2)
         with evaluation_mode(network), torch.inference_mode():
             for rows in batch_by_length([len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE):
-                for direction, (predicted, targets) in enumerate(network.predictions([self._validation[row] for row in rows])):
-                    correct[direction] += (network.scores(predicted).argmax(1) == targets).sum().item()
+                for direction, (predicted, targets) in enumerate(network.predict([self._validation[row] for row in rows])):
+                    correct[direction] += (network.score_words(predicted).argmax(1) == targets).sum().item()
                     total[direction] += len(targets)
         ahead, back = map(_percent, correct, total)
         return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}

@@ -15,7 +15,7 @@ from submission.storage.artifact_store import MANIFEST, read_manifest
 from training.cards import ARGS_ME_CREDIT
 from training.data.pair_tables import TrainingPairs, ValidationQueries, load_training_pairs, load_validation_queries
 from training.data.pairs import reproduce_pairs
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.data.work_directory import hard_negatives_file, read_prepared_manifest
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
@@ -23,9 +23,9 @@ from training.fitting.recipe import BaseRecipe, Recipe
 from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import (
     CandidateScorer,
-    encoder_cosine_scorer,
-    latent_sparsity,
-    ranker_scorer,
+    build_encoder_scorer,
+    build_ranker_scorer,
+    measure_latent_sparsity,
     score_bm25,
     validate_candidates,
 )
@@ -87,7 +87,7 @@ class PairwiseTask(Task[Ranker]):
         self._training = recipe.training
         self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
         if recipe.training.validation_queries:
-            shuffled = random_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(self._all_queries)
+            shuffled = create_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(self._all_queries)
             self._selection_queries = np.sort(shuffled[: recipe.training.validation_queries])
         self.train_size, self.validation_size = len(pairs.negatives), len(self._all_queries)
 
@@ -120,7 +120,7 @@ class PairwiseTask(Task[Ranker]):
         """Measure BM25 over the premises and, for BERT networks, the encoder's cosine similarity before fine-tuning."""
         scorers: dict[str, CandidateScorer] = {BM25: score_bm25}
         if self._pretrained:
-            scorers[COSINE] = encoder_cosine_scorer(self._pretrained, self._device)
+            scorers[COSINE] = build_encoder_scorer(self._pretrained, self._device)
         return {name: validate_candidates(self._queries, self._all_queries, scorer)[0] for name, scorer in scorers.items()}
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
@@ -133,13 +133,13 @@ class PairwiseTask(Task[Ranker]):
 
     def _validate(self, ranker: Ranker, step: int, query_rows: np.ndarray) -> dict[str, float]:
         try:
-            metrics, all_tied = validate_candidates(self._queries, query_rows, ranker_scorer(ranker, self._device))
+            metrics, all_tied = validate_candidates(self._queries, query_rows, build_ranker_scorer(ranker, self._device))
         except FloatingPointError as error:
             raise divergence_error(step, str(error)) from None
         if all_tied:
             raise dead_network_error(step)
         if isinstance(ranker, LatentRanker):
-            metrics |= latent_sparsity(ranker, self._queries, query_rows, self._device)
+            metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)
         return metrics
 
 

@@ -24,7 +24,7 @@ from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from training.data.tagged_documents import Split, load_documents, split_documents, table_path
 from training.data.word_vectors import VectorMethod
-from training.evaluation.term_weighting import MajorityTagger, component_metrics
+from training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from training.fitting.learning_curve import LearningCurve
@@ -149,15 +149,15 @@ class TaggingTask(Task[TARGER]):
         words = [passage.tokens for passage in self._test.passages]
         constant = [[majority_tagger.most_frequent] * len(passage) for passage in words]
         return {
-            "most frequent tag": component_metrics(self._test.tags, constant),
-            "most frequent tag per word": component_metrics(self._test.tags, majority_tagger.predict(words)),
+            "most frequent tag": compute_component_metrics(self._test.tags, constant),
+            "most frequent tag per word": compute_component_metrics(self._test.tags, majority_tagger.predict(words)),
         }
 
     def validate(self, network: TARGER, step: int) -> dict[str, float]:
         """Measure precision, recall, F1 and accuracy on the held-out documents."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
             raise divergence_error(step, "a weight is not finite")
-        return component_metrics(self._test.tags, predict_tags(network, self._test.passages))
+        return compute_component_metrics(self._test.tags, predict_tags(network, self._test.passages))
 
     def _gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the tag ids (B, L) and the mask (B, L) of training passages."""

@@ -18,10 +18,10 @@ from submission.models.padding import PaddedTexts, pad
 from submission.storage.hashing import hash_input_files
 from submission.text.passages import Passage
 from training.cards import ARGS_ME_CREDIT
-from training.data.seeds import RandomStream, random_generator
+from training.data.seeds import RandomStream, create_generator
 from training.data.split import hold_out
 from training.data.term_weighting import iter_passages, passages_dir, prepare_passages, read_passages_manifest
-from training.evaluation.term_weighting import IdfBaseline, LabelledWords, term_weighting_metrics
+from training.evaluation.term_weighting import LabelledWords, TermWeightBaselines, compute_term_weighting_metrics
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import LearningCurve
 from training.fitting.recipe import NonNegativeInt, Recipe
@@ -52,7 +52,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
         training: list[tuple[np.ndarray, np.ndarray]] = []
         passages: list[Passage] = []
         labels: list[LabelledWords] = []
-        baseline = IdfBaseline()
+        baseline = TermWeightBaselines()
         for index, row in enumerate(iter_passages(work_dir, self.documents, self.reference)):
             if index not in roles:
                 continue
@@ -113,7 +113,7 @@ class TermWeightingTask(Task[DeepCT]):
     def __init__(
         self,
         training: TrainingPassages,
-        baseline: IdfBaseline,
+        baseline: TermWeightBaselines,
         passages: Sequence[Passage],
         labels: Sequence[LabelledWords],
         device: torch.device,
@@ -130,8 +130,8 @@ class TermWeightingTask(Task[DeepCT]):
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the best constant term weight and the best linear function of IDF."""
         return {
-            CONSTANT: term_weighting_metrics(self._labels, self._baseline.predict_constant(self._labels)),
-            IDF: term_weighting_metrics(self._labels, self._baseline.predict_from_idf(self._labels)),
+            CONSTANT: compute_term_weighting_metrics(self._labels, self._baseline.predict_constant(self._labels)),
+            IDF: compute_term_weighting_metrics(self._labels, self._baseline.predict_from_idf(self._labels)),
         }
 
     def validate(self, network: DeepCT, step: int) -> dict[str, float]:
@@ -152,7 +152,7 @@ class TermWeightingTask(Task[DeepCT]):
             raise divergence_error(step, "a weight of a validation passage is not finite")
         if (all_weights == all_weights[0]).all():
             raise dead_network_error(step)
-        return term_weighting_metrics(self._labels, weights)
+        return compute_term_weighting_metrics(self._labels, weights)
 
 
 def label_words(passage: Passage, labels: Mapping[str, float]) -> LabelledWords:
@@ -183,6 +183,6 @@ def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> 
         cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
         raise InputError(f"{passages_dir(work_dir)}: {cause}; use a larger corpus")
     training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
-    training = random_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
-    validation = random_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]
+    training = create_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
+    validation = create_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]
     return dict.fromkeys(training.tolist(), "training") | dict.fromkeys(validation.tolist(), "validation")

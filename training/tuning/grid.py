@@ -24,7 +24,7 @@ from submission.systems.execution import Execution
 from submission.systems.lexical import load_or_build_index
 from training.cards import JUDGED_CREDIT, render_card
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run, get_evaluated_topics
-from training.evaluation.folds import assign_folds, few_topics_warning
+from training.evaluation.folds import assign_folds, format_few_topics_warning
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
 from training.evaluation.qrels import read_qrels
@@ -105,13 +105,13 @@ def tune_grid(
         "points": len(grid.points),
         "selection measure": selection_measure,
         **({CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out, 0))} if selected else {}),
-        "folds": [_axis_values(grid, point) for point in selected],
+        "folds": [_get_axis_values(grid, point) for point in selected],
         IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best], 0)),
     }
-    table = pd.DataFrame([_axis_values(grid, point) for point in range(len(grid.points))])
+    table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     provenance: dict[str, Any] = {"training_data": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
-    if enrichment := _enrichment_at(grid.points[best]):
+    if enrichment := _get_enrichment(grid.points[best]):
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint}
     readme = render_card(
         "grid", name=name, formula=grid.points[best].describe(), metrics=metrics, measures=SELECTION_MEASURES,
@@ -137,7 +137,7 @@ def encode_checkpoint_files(
     }
 
 
-def _axis_values(grid: Grid, point: int) -> dict[str, Any]:
+def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
     """Return a point's value on each axis."""
     indices = np.unravel_index(point, [len(values) for values in grid.axes.values()])
     return {name: values[index] for (name, values), index in zip(grid.axes.items(), indices, strict=True)}
@@ -189,7 +189,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
 
     def cache_key(self, point: LexicalParameters) -> object:
         """Return what determines the result of a grid point: data, code, enrichment and parameters."""
-        enrichment = _enrichment_at(point)
+        enrichment = _get_enrichment(point)
         data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint
         enrichment_key = enrichment.get_key_parts(self.execution) if enrichment else []
         return *data_key, code_fingerprint(__name__), DEFAULT_DEPTH, enrichment_key, point.fingerprint
@@ -230,7 +230,7 @@ def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: S
 
 def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:
     """Rank at most DEFAULT_DEPTH documents for each topic of the input with a point's parameters."""
-    index = load_or_build_index(execution, point.index, _enrichment_at(point))
+    index = load_or_build_index(execution, point.index, _get_enrichment(point))
     docnos = execution.documents.searchable_docnos
     rows: list[RankingRow] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
@@ -239,14 +239,14 @@ def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFram
     return rankings_from_rows(rows)
 
 
-def _enrichment_at(point: LexicalParameters) -> Enrichment | None:
+def _get_enrichment(point: LexicalParameters) -> Enrichment | None:
     return None if point.enrichment is None else Enrichment(point.enrichment)
 
 
 def _assign_folds(topics: Sequence[str], topics_by_file: Sequence[set[str]]) -> np.ndarray:
     if len(topics_by_file) > 1:
         return np.array([next(fold for fold, qids in enumerate(topics_by_file) if topic in qids) for topic in topics])
-    if warning := few_topics_warning(len(topics)):
+    if warning := format_few_topics_warning(len(topics)):
         log.warning("%s", warning)
     return assign_folds(len(topics))
 

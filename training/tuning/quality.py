@@ -28,7 +28,7 @@ from training.evaluation.folds import split_folds
 from training.evaluation.overlap import check_overlap
 from training.evaluation.plots import plot_grid
 from training.evaluation.qrels import read_qrels
-from training.evaluation.significance import bootstrap_intervals
+from training.evaluation.significance import bootstrap_means
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid
 from training.tuning.grid import SELECTION_MEASURES, encode_checkpoint_files
@@ -79,7 +79,7 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
         **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
         IN_SAMPLE: _round_means(touche_values[:, best], webis_values[:, best]),
     }
-    table = pd.DataFrame([_point_settings(point) for point in range(QUALITY_ONLY)])
+    table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = {qrels_file.name: sha256_file(qrels_file), **load_source_hashes(work_dir, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
@@ -111,7 +111,7 @@ def _cross_validate(
         ORIGINAL_ORDER: _round_means(*original),
         CROSS_VALIDATED: _round_means(*held_out),
         "gain": _compute_gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
-        "folds": [_point_settings(point) for point in points],
+        "folds": [_get_point_settings(point) for point in points],
     }
 
 
@@ -144,7 +144,7 @@ def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
     return quality_grid.select_point(webis_means[:, OBJECTIVE], *relevance)
 
 
-def _point_settings(point: int) -> dict[str, Any]:
+def _get_point_settings(point: int) -> dict[str, Any]:
     return dict(zip(PARAMETERS, (POINTS[point].depth, POINTS[point].weight), strict=True))
 
 
@@ -158,6 +158,6 @@ def _compute_gain_intervals(touche_gains: np.ndarray, webis_gains: np.ndarray) -
     """Compute the mean gain by measure, with its confidence interval, from gains (topics, measures)."""
     summary: dict[str, Any] = {}
     for values, names in ((touche_gains, SELECTION_MEASURES), (webis_gains, WEBIS_MEASURES)):
-        bounds = bootstrap_intervals(pd.DataFrame(values, columns=list(names))).round(4)
+        bounds = bootstrap_means(pd.DataFrame(values, columns=list(names))).round(4)
         summary |= {str(name): row.to_dict() for name, row in bounds.iterrows()}
     return summary

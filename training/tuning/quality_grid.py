@@ -12,7 +12,7 @@ from submission import __version__
 from submission.fusion.quality import QualityInterpolation
 from training.data.datasets.webis_argquality import MODELS
 from training.evaluation.folds import split_folds
-from training.fitting.listwise import dense_ranks
+from training.fitting.listwise import compute_dense_ranks
 
 DEPTHS = (10, 20, 30, 50)  # re-ranking depths
 WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # weights of quality; the weight of relevance is 1
@@ -39,7 +39,7 @@ def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """
     texts = judged.assign(quality=quality)
     for name in GAIN_COLUMNS:
-        texts[name] = texts.groupby("qid")[name].transform(lambda grades: dense_ranks(grades.to_numpy()) - 1.0)
+        texts[name] = texts.groupby("qid")[name].transform(lambda grades: compute_dense_ranks(grades.to_numpy()) - 1.0)
     groups = [group for _, group in texts.groupby("qid")]
     return np.stack([np.mean([_evaluate_ranking(group, model) for model in MODELS], axis=0) for group in groups])
 

@@ -21,7 +21,7 @@ import torch
 from submission.errors import TrainingError
 from submission.paths import PROJECT_DIR
 from training.experiment import Experiment, run_experiment
-from training.parallel import default_process_count
+from training.parallel import get_default_process_count
 
 
 class Square(NamedTuple):
@@ -105,7 +105,7 @@ def test_results_are_cached_by_key_and_damage_is_repaired(tmp_path: Path) -> Non
         assert run_experiment(Squares(log), CELLS, tmp_path) == results
         assert run_experiment(Squares(log, power=3), CELLS, tmp_path)[CELLS[3]].square == 729
         assert file.read_bytes() == content
-    assert default_process_count(torch.device("cuda")) == 1
+    assert get_default_process_count(torch.device("cuda")) == 1
 
 
 def write_pid_and_sleep(file: str) -> None:

@@ -65,7 +65,7 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
     return files
 
 
-def check_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
+def add_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
     """Add the name in a line of a file to `seen` and return the name; raise InputError if the name is a duplicate."""
     if name in seen:
         raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")

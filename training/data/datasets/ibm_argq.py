@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import check_unique, find_files, parse_number, parse_text, read_rows
+from training.data.datasets.delimited import add_unique, find_files, parse_number, parse_text, read_rows
 
 FOLDER = "ibm-argq-5.3k"
 HEADER = ("id", "rank", "argument")
@@ -34,5 +34,5 @@ def read_list(file: Path) -> pd.DataFrame:
     arguments, seen = [], set[str]()
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
         score = parse_number(file, line, "rank", rank, 0, 1)
-        arguments.append((debates[0], topic, check_unique(file, line, docno, seen), parse_text(file, line, argument), score))
+        arguments.append((debates[0], topic, add_unique(file, line, docno, seen), parse_text(file, line, argument), score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError
-from training.data.datasets.delimited import check_unique, find_files, parse_number, parse_text, read_rows
+from training.data.datasets.delimited import add_unique, find_files, parse_number, parse_text, read_rows
 
 FOLDER = "ukp-conv-arg-rank"
 HEADER = ("#id", "rank", "argument")
@@ -29,5 +29,5 @@ def read_list(file: Path) -> pd.DataFrame:
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):
         premise = parse_text(file, line, argument.replace("<br/>", " "))
         score = -parse_number(file, line, "rank", rank, 0, 1)
-        arguments.append((debate, topic, check_unique(file, line, docno, seen), premise, score))
+        arguments.append((debate, topic, add_unique(file, line, docno, seen), premise, score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

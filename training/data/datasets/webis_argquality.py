@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.errors import InputError, abbreviate
-from training.data.datasets.delimited import check_unique, parse_number, parse_text, read_rows
+from training.data.datasets.delimited import add_unique, parse_number, parse_text, read_rows
 
 FOLDER = "webis-argquality-20"
 TOPICS, ARGUMENTS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("topics", "arguments", "ranking"))
@@ -48,7 +48,7 @@ def read_judgments(directory: Path) -> pd.DataFrame:
     for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
         row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
         qid, docno = _check_value(file, line, "topic", row["Topic ID"], queries), f"{row['Discussion ID']}-{row['Argument ID']}"
-        check_unique(file, line, f"text {docno} of topic {qid}", seen)
+        add_unique(file, line, f"text {docno} of topic {qid}", seen)
         is_argument = _check_value(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
         values = {
             column: parse_number(file, line, published, row[published], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
@@ -80,7 +80,7 @@ def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
 def _read_queries(file: Path) -> dict[str, str]:
     seen: set[str] = set()
     topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
-    return {check_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
+    return {add_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
 
 
 def _check_value(file: Path, line: int, name: str, value: str, valid_values: Collection[str]) -> str:

@@ -5,8 +5,8 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.metrics import ndcg_score
 
-from training.evaluation.similarity import correlations, group_rows_by_topic
-from training.fitting.listwise import dense_ranks
+from training.evaluation.similarity import correlate, group_rows_by_topic
+from training.fitting.listwise import compute_dense_ranks
 
 CORRELATIONS = ("Pearson", "Spearman", "Kendall")
 PARTIAL_SPEARMAN = "partial Spearman (length)"
@@ -38,8 +38,8 @@ def evaluate_by_topic(table: pd.DataFrame, scores: np.ndarray) -> pd.DataFrame:
 
 
 def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> list[float]:
-    coefficients = correlations(labels, scores)
-    ranks = dense_ranks(labels)
+    coefficients = correlate(labels, scores)
+    ranks = compute_dense_ranks(labels)
     max_rank = ranks.max()
     gains = (ranks / max_rank, np.exp2(ranks - max_rank) - np.exp2(-max_rank))  # scaled by 2^-max_rank, which cancels in nDCG
     values = [ndcg_score([gain], [scores], k=depth) for gain in gains for depth in DEPTHS]

@@ -91,34 +91,34 @@ class SettingRunner:
         """Split the training data sets into folds; each cell replaces the loss, seed and use of the topic of `recipe`."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
         self.setting, self._recipe, self._device = setting, recipe, device
-        fold_splits = [_fold_splits(tables[name], name, setting) for name in setting.train_data]
+        fold_splits = [_split_into_folds(tables[name], name, setting) for name in setting.train_data]
         self.folds = [
             Fold(*(frozenset[str]().union(*(getattr(fold, split) for fold in folds)) for split in ("train", "dev", "test")))
             for folds in zip(*fold_splits, strict=True)
         ]
 
-    def split_mask(self, fold: int, split: str) -> np.ndarray:
+    def mask_split(self, fold: int, split: str) -> np.ndarray:
         """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments; `test` includes `setting.test_data`."""
         in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
         is_training_data = self.table["data"].isin(self.setting.train_data)
         return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
-    def scored_mask(self, fold: int) -> np.ndarray:
+    def mask_scored(self, fold: int) -> np.ndarray:
         """Return a mask (rows,) of the arguments that a fold's network scores: dev, test and, for z-scores, training."""
         splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
-        mask: np.ndarray = np.any([self.split_mask(fold, split) for split in splits], axis=0)
+        mask: np.ndarray = np.any([self.mask_split(fold, split) for split in splits], axis=0)
         return mask
 
     def train_and_score(self, cell: Cell) -> np.ndarray:
         """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN outside `scored_mask`."""
         task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
-        train, dev = (self.table.loc[self.split_mask(cell.fold, split), COLUMNS] for split in ("train", "dev"))
+        train, dev = (self.table.loc[self.mask_split(cell.fold, split), COLUMNS] for split in ("train", "dev"))
         try:
             trainee = train_network(recipe, train, dev, self._device)
         except TrainingError as error:
             raise TrainingError(f"{cell.setting}, {cell.network}, seed {cell.seed}, fold {cell.fold + 1}: {error}") from None
-        values, mask = np.full(len(self.table), np.nan, dtype=np.float32), self.scored_mask(cell.fold)
+        values, mask = np.full(len(self.table), np.nan, dtype=np.float32), self.mask_scored(cell.fold)
         values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
         return values
 
@@ -129,12 +129,12 @@ class SettingRunner:
         """
         combined = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):
-            test, train = (self.split_mask(fold, split) for split in ("test", "train"))
+            test, train = (self.mask_split(fold, split) for split in ("test", "train"))
             combined[test] = (values[test] - values[train].mean()) / values[train].std() if standardised else values[test]
         return combined
 
 
-def _fold_splits(table: pd.DataFrame, name: str, setting: Setting) -> list[Fold]:
+def _split_into_folds(table: pd.DataFrame, name: str, setting: Setting) -> list[Fold]:
     names = table[setting.group_by].unique().tolist()
     try:
         return split_folds(names, setting.n_folds, N_DEV[name], SPLIT_SEED)

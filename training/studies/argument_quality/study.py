@@ -22,7 +22,7 @@ from training.data.quality import load_table, load_webis_judgments
 from training.evaluation.plots import LengthPanel, plot_scores_by_length
 from training.experiment import Experiment, run_experiment
 from training.fitting.initialisation import build_network
-from training.fitting.listwise import dense_ranks
+from training.fitting.listwise import compute_dense_ranks
 from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import table
 from training.studies.argument_quality.metrics import count_argument_words
@@ -58,8 +58,8 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
         """Estimate the number of words that the network processes; words count twice in training."""
         runner = self.runners[cell.setting]
         lengths = count_argument_words(runner.table)
-        train, dev = (lengths[runner.split_mask(cell.fold, split)].sum() for split in ("train", "dev"))
-        return int(self.epochs * (2 * train + dev) + lengths[runner.scored_mask(cell.fold)].sum())
+        train, dev = (lengths[runner.mask_split(cell.fold, split)].sum() for split in ("train", "dev"))
+        return int(self.epochs * (2 * train + dev) + lengths[runner.mask_scored(cell.fold)].sum())
 
     def compute(self, cell: Cell) -> np.ndarray:
         """Train a network and score its arguments."""
@@ -134,7 +134,7 @@ def _score_by_ridge(embeddings: np.ndarray, arguments: pd.DataFrame, train_mask:
     Ranks are divided by the topic's maximum, as topics differ in size.
     """
     by_topic = arguments.groupby(["data", "topic"])["score"]
-    ranks = by_topic.transform(lambda grades: dense_ranks(grades.to_numpy()) / grades.nunique())
+    ranks = by_topic.transform(lambda grades: compute_dense_ranks(grades.to_numpy()) / grades.nunique())
     scores: np.ndarray = RidgeCV(RIDGE_ALPHAS).fit(embeddings[train_mask], ranks.to_numpy()[train_mask]).predict(embeddings)
     return scores
 
@@ -143,7 +143,7 @@ def _collect_scores(
     runner: SettingRunner, cell_scores: Mapping[Cell, np.ndarray], embeddings: np.ndarray
 ) -> table.ScoresByNetwork:
     """Collect test scores by network, including baselines and ensembles; one array (rows,) per seed."""
-    train_masks = [runner.split_mask(fold, "train") for fold in range(runner.setting.n_folds)]
+    train_masks = [runner.mask_split(fold, "train") for fold in range(runner.setting.n_folds)]
     ridge = runner.combine_test_scores([_score_by_ridge(embeddings, runner.table, mask) for mask in train_masks])
     networks: table.ScoresByNetwork = {LENGTH: [count_argument_words(runner.table)], UNTRAINED: [ridge]}
     by_seed: dict[int, dict[str, list[np.ndarray]]] = {}

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from training.evaluation.plots import LengthPanel
-from training.evaluation.significance import bootstrap_intervals
-from training.evaluation.similarity import correlations, group_rows_by_topic
+from training.evaluation.significance import bootstrap_means
+from training.evaluation.similarity import correlate, group_rows_by_topic
 from training.studies.argument_quality.metrics import CORRELATIONS, count_argument_words, evaluate_by_topic
 from training.studies.argument_quality.protocol import Cell, SettingRunner
 from training.tuning import quality_grid
@@ -61,7 +61,7 @@ Rows = list[dict[str, object]]
 def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNetwork) -> Rows:
     """Tabulate the measures of each network on each test set (and dimension of quality), and the published results."""
     rows: Rows = []
-    for test_set, mask in _test_masks(runner).items():
+    for test_set, mask in _mask_test_sets(runner).items():
         published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(setting, {}).items()}
         for target, column in (QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}).items():
             judged = runner.table[mask].assign(score=runner.table[column])
@@ -78,9 +78,9 @@ def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Ce
     """Tabulate each network's mean Spearman correlation over the dev topics of all folds."""
     by_network: dict[str, dict[int, list[float]]] = {}
     for cell, cell_scores in scores_by_cell.items():
-        mask = runner.split_mask(cell.fold, "dev")
+        mask = runner.mask_split(cell.fold, "dev")
         labels, scores = runner.table["score"].to_numpy()[mask], cell_scores[mask]
-        values = [correlations(labels[rows], scores[rows])["Spearman"] for rows in group_rows_by_topic(runner.table[mask])]
+        values = [correlate(labels[rows], scores[rows])["Spearman"] for rows in group_rows_by_topic(runner.table[mask])]
         by_network.setdefault(cell.network, {}).setdefault(cell.seed, []).extend(values)
     data = " and ".join(runner.setting.train_data)
     return [
@@ -116,7 +116,7 @@ def build_length_panels(setting: str, runner: SettingRunner, scores: np.ndarray)
         count_argument_words(runner.table),
         runner.table.groupby(["data", "topic"])["score"].rank(pct=True).to_numpy(),
     )
-    for test_set, mask in _test_masks(runner).items():
+    for test_set, mask in _mask_test_sets(runner).items():
         yield LengthPanel(
             setting if test_set == setting else f"{setting}, {test_set}", words[mask], scores[mask], quality[mask]
         )
@@ -130,7 +130,7 @@ def format_means(results: pd.DataFrame) -> str:
     return "\n\n".join(table.to_string(float_format=lambda value: f"{value:.3f}", na_rep="") for table in means)
 
 
-def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
+def _mask_test_sets(runner: SettingRunner) -> dict[str, np.ndarray]:
     """Return a mask (rows,) by test set, without the texts that Webis labels as non-arguments."""
     arguments = runner.table["argument"].ne(False) if "argument" in runner.table else True  # only Webis labels non-arguments
     data_sets = runner.setting.test_data or runner.setting.train_data
@@ -139,7 +139,7 @@ def _test_masks(runner: SettingRunner) -> dict[str, np.ndarray]:
 
 def _tabulate_measures(key: tuple[str, ...], values: Sequence[pd.DataFrame], published: dict[str, float] | None = None) -> Rows:
     """Build one row per measure from `values`, one frame (topics, measures) per seed, and the published results."""
-    bounds = bootstrap_intervals(sum(values[1:], values[0]) / len(values)).to_dict("index")
+    bounds = bootstrap_means(sum(values[1:], values[0]) / len(values)).to_dict("index")
     deviations = pd.DataFrame([frame.mean() for frame in values]).std().to_dict()
     rows: Rows = []
     for measure, bound in bounds.items():

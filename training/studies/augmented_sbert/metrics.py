@@ -11,7 +11,7 @@ from submission.errors import TrainingError
 from training.data.datasets.sentence_pairs import PairDataset
 
 
-class Published(NamedTuple):
+class PublishedResult(NamedTuple):
     """Result of a network in Thakur et al. (2021), in percent: means and standard deviations over seeds."""
 
     test: float
@@ -21,36 +21,36 @@ class Published(NamedTuple):
     silver_pairs: int = 0
 
 
-PUBLISHED: dict[str, dict[str, Published]] = {
+PUBLISHED: dict[str, dict[str, PublishedResult]] = {
     "bws_cross": {
-        "baseline": Published(5.53, None, 6.31, None),
-        "cross_encoder": Published(65.78, 0.78, 62.17, 0.83),
-        "bi_encoder": Published(60.54, 0.99, 54.90, 0.88),
-        "random": Published(59.95, 0.70, 57.36, 0.80, 723_540),
-        "kde": Published(61.49, 0.71, 57.71, 0.85, 559_630),
-        "bm25": Published(61.48, 0.73, 57.95, 0.98, 11_694),
-        "semantic": Published(61.05, 1.02, 56.84, 1.22, 18_824),
-        "bm25_semantic": Published(59.41, 0.98, 57.83, 0.69, 28_771),
+        "baseline": PublishedResult(5.53, None, 6.31, None),
+        "cross_encoder": PublishedResult(65.78, 0.78, 62.17, 0.83),
+        "bi_encoder": PublishedResult(60.54, 0.99, 54.90, 0.88),
+        "random": PublishedResult(59.95, 0.70, 57.36, 0.80, 723_540),
+        "kde": PublishedResult(61.49, 0.71, 57.71, 0.85, 559_630),
+        "bm25": PublishedResult(61.48, 0.73, 57.95, 0.98, 11_694),
+        "semantic": PublishedResult(61.05, 1.02, 56.84, 1.22, 18_824),
+        "bm25_semantic": PublishedResult(59.41, 0.98, 57.83, 0.69, 28_771),
     },
     "bws_in": {
-        "baseline": Published(6.98, None, 5.06, None),
-        "cross_encoder": Published(66.54, 0.94, 66.23, 0.96),
-        "bi_encoder": Published(63.77, 2.29, 62.75, 1.16),
-        "random": Published(64.54, 1.90, 67.83, 0.43, 565_820),
-        "kde": Published(69.76, 0.50, 66.14, 0.72, 394_252),
-        "bm25": Published(68.63, 0.79, 65.37, 1.18, 9_236),
-        "semantic": Published(68.06, 0.93, 66.21, 0.92, 11_816),
-        "bm25_semantic": Published(63.30, 1.34, 68.45, 0.57, 19_830),
+        "baseline": PublishedResult(6.98, None, 5.06, None),
+        "cross_encoder": PublishedResult(66.54, 0.94, 66.23, 0.96),
+        "bi_encoder": PublishedResult(63.77, 2.29, 62.75, 1.16),
+        "random": PublishedResult(64.54, 1.90, 67.83, 0.43, 565_820),
+        "kde": PublishedResult(69.76, 0.50, 66.14, 0.72, 394_252),
+        "bm25": PublishedResult(68.63, 0.79, 65.37, 1.18, 9_236),
+        "semantic": PublishedResult(68.06, 0.93, 66.21, 0.92, 11_816),
+        "bm25_semantic": PublishedResult(63.30, 1.34, 68.45, 0.57, 19_830),
     },
     "mrpc": {
-        "baseline": Published(80.80, None, 80.75, None),
-        "cross_encoder": Published(89.00, 0.56, 89.75, 0.46),
-        "bi_encoder": Published(84.39, 0.51, 87.37, 0.52),
-        "random": Published(82.28, 0.38, 84.12, 0.64, 1_000_000),
-        "kde": Published(84.33, 0.27, 87.04, 0.29, 32_353),
-        "bm25": Published(85.46, 0.52, 88.04, 0.51, 10_637),
-        "semantic": Published(82.42, 0.32, 83.52, 0.27, 18_292),
-        "bm25_semantic": Published(82.68, 0.33, 85.26, 0.56, 25_867),
+        "baseline": PublishedResult(80.80, None, 80.75, None),
+        "cross_encoder": PublishedResult(89.00, 0.56, 89.75, 0.46),
+        "bi_encoder": PublishedResult(84.39, 0.51, 87.37, 0.52),
+        "random": PublishedResult(82.28, 0.38, 84.12, 0.64, 1_000_000),
+        "kde": PublishedResult(84.33, 0.27, 87.04, 0.29, 32_353),
+        "bm25": PublishedResult(85.46, 0.52, 88.04, 0.51, 10_637),
+        "semantic": PublishedResult(82.42, 0.32, 83.52, 0.27, 18_292),
+        "bm25_semantic": PublishedResult(82.68, 0.33, 85.26, 0.56, 25_867),
     },
 }
 
@@ -58,7 +58,7 @@ PUBLISHED: dict[str, dict[str, Published]] = {
 SPEARMAN, F1 = "Spearman", "F1"
 
 
-def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
+def compute_dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
     """Compute the metric of scores (dev pairs,); raise TrainingError if all scores are equal."""
     if not np.ptp(scores) > 0:
         raise TrainingError(f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate")
@@ -66,16 +66,16 @@ def dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
     return _best_f1(labels, scores)[0] if gold.is_binary else _spearman(labels, scores)
 
 
-def dev_and_test_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
+def compute_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
     """Compute the metrics of scores (dev pairs,) and (test pairs,), with the dev threshold for both."""
-    dev_score, labels = dev_metric(gold, dev), gold.test["label"].to_numpy()
+    dev_score, labels = compute_dev_metric(gold, dev), gold.test["label"].to_numpy()
     if not gold.is_binary:
         return dev_score, _spearman(labels, test)
     threshold = _best_f1(gold.dev["label"].to_numpy(), dev)[1]
     return dev_score, 100 * float(f1_score(labels == 1, test >= threshold))
 
 
-def baseline_metrics(gold: PairDataset) -> tuple[float, float]:
+def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:
     """Compute the baseline of Thakur et al. (2021) on dev and test: word overlap (graded labels) or all positive (binary)."""
     splits = (gold.dev, gold.test)
     if gold.is_binary:
@@ -84,7 +84,7 @@ def baseline_metrics(gold: PairDataset) -> tuple[float, float]:
     overlaps = [
         np.array([_word_overlap(*pair) for pair in zip(split["first"], split["second"], strict=True)]) for split in splits
     ]
-    return dev_and_test_metrics(gold, *overlaps)
+    return compute_metrics(gold, *overlaps)
 
 
 def _spearman(labels: np.ndarray, scores: np.ndarray) -> float:

@@ -77,17 +77,17 @@ def pair_by_bm25(sentences: SentencePool, k: int) -> np.ndarray:
     text_index = np.empty(len(docnos), dtype=np.int64)  # index of each sentence's normalised text
     for position, duplicates in enumerate(index.docnos):
         text_index[np.array(duplicates, dtype=np.int64)] = position
-    return _top_k_pairs(sentences, (index.score_all(text)[text_index] for text in sentences.texts), k, min_score=0.0)
+    return _pair_top_k(sentences, (index.score_all(text)[text_index] for text in sentences.texts), k, min_score=0.0)
 
 
 def pair_by_cosine(sentences: SentencePool, vectors: np.ndarray, k: int) -> np.ndarray:
     """Pair each sentence with its top `k` partners by cosine of their vectors (sentences, D); ties are broken by index."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     blocks = (unit[start : start + BLOCK_ROWS] @ unit.T for start in range(0, len(unit), BLOCK_ROWS))
-    return _top_k_pairs(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)
+    return _pair_top_k(sentences, (row for block in blocks for row in block), k, min_score=-np.inf)
 
 
-def _top_k_pairs(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, min_score: float) -> np.ndarray:
+def _pair_top_k(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, min_score: float) -> np.ndarray:
     """Pair each sentence with its top `k` partners that score above `min_score`; return the distinct pairs (pairs, 2).
 
     `scores` yields the scores (sentences,) of all partners of each sentence; a sentence and its gold partners are excluded.
@@ -109,12 +109,12 @@ def _decode_pair_indices(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return higher, indices - higher * (higher - 1) // 2
 
 
-def density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw a mask (pairs,) that keeps each pair with its probability by `retention_probabilities`, for graded labels."""
-    return np.asarray(rng.random(len(scores)) < retention_probabilities(scores, gold))
+def draw_density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw a mask (pairs,) that keeps each pair with its probability by `estimate_retention`, for graded labels."""
+    return np.asarray(rng.random(len(scores)) < estimate_retention(scores, gold))
 
 
-def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
+def estimate_retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
     """Return Q(s) = min(1, F_gold(s) / F_silver(s)) of each score s; F: Gaussian kernel density estimate (Scott's bandwidth).
 
     Teacher scores (pairs,) and gold labels (gold pairs,) must be in [0, 1]; TrainingError is raised if either is constant.
@@ -131,7 +131,7 @@ def retention_probabilities(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
     return np.asarray(np.interp(scores, DENSITY_GRID, ratio))
 
 
-def class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def draw_class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the gold labels (0 and 1)."""
     mask = scores >= POSITIVE_THRESHOLD
     negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))

@@ -15,7 +15,7 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.experiment import Experiment, run_experiment
-from training.studies.augmented_sbert.metrics import F1, PUBLISHED, SPEARMAN, Published
+from training.studies.augmented_sbert.metrics import F1, PUBLISHED, SPEARMAN, PublishedResult
 from training.studies.augmented_sbert.trial import (
     ADAPTED,
     BASELINE,
@@ -94,7 +94,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         result = trial.evaluate(cell.network, source)
         log.info(
             "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
-            cell.task, cell.repetition + 1, _network_name(cell), result.test, result.dev, result.silver_pairs, result.seconds,
+            cell.task, cell.repetition + 1, _format_name(cell), result.test, result.dev, result.silver_pairs, result.seconds,
         )  # fmt: skip
         return result
 
@@ -138,7 +138,7 @@ def run_study(
         raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
-    cells = _all_cells(tasks, repetition_count)
+    cells = _list_cells(tasks, repetition_count)
     results: dict[Cell, Result] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
         batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
@@ -147,7 +147,7 @@ def run_study(
     return _summarise(gold, {cell: results[cell] for cell in cells})
 
 
-def _all_cells(tasks: Sequence[str], repetition_count: int) -> list[Cell]:
+def _list_cells(tasks: Sequence[str], repetition_count: int) -> list[Cell]:
     """List the cells, repetition by repetition."""
     cells = [Cell(task, 0, network) for task in tasks for network in UNSEEDED]
     for repetition in range(repetition_count):
@@ -158,7 +158,7 @@ def _all_cells(tasks: Sequence[str], repetition_count: int) -> list[Cell]:
     return cells
 
 
-def _network_name(cell: Cell) -> str:
+def _format_name(cell: Cell) -> str:
     if not cell.source_task:
         return cell.network
     return f"{'trained on' if cell.network == UNADAPTED else 'adapted from'} {cell.source_task}"
@@ -168,11 +168,11 @@ def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.
     """Tabulate means and standard deviations over repetitions, next to the published results."""
     rows = []
     for task in dict.fromkeys(cell.task for cell in results):
-        for name in dict.fromkeys(_network_name(cell) for cell in results if cell.task == task):
-            group = [result for cell, result in results.items() if cell.task == task and _network_name(cell) == name]
+        for name in dict.fromkeys(_format_name(cell) for cell in results if cell.task == task):
+            group = [result for cell, result in results.items() if cell.task == task and _format_name(cell) == name]
             values = pd.DataFrame([(result.test, result.dev, result.silver_pairs, result.seconds) for result in group])
             means, deviations = values.mean(), values.std()
-            published = PUBLISHED[task].get(name, Published(*[None] * 5))  # type: ignore[arg-type]  # an empty row
+            published = PUBLISHED[task].get(name, PublishedResult(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
                 "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": name,
                 "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],

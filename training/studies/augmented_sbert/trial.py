@@ -22,7 +22,7 @@ from training.sbert.networks import Network, TrainingConfig, score_pairs
 from training.sbert.pairs import subsample
 from training.sbert.trainer import STATE_FILES, TrainingSetup
 from training.studies.augmented_sbert import sampling
-from training.studies.augmented_sbert.metrics import baseline_metrics, dev_and_test_metrics, dev_metric
+from training.studies.augmented_sbert.metrics import compute_baseline_metrics, compute_dev_metric, compute_metrics
 
 log = logging.getLogger(__name__)
 
@@ -145,13 +145,11 @@ class Trial:
         """Evaluate a network on dev and test; for domain adaptation, `source` is the trial of the source task."""
         start = time.monotonic()
         if network == BASELINE:
-            (dev, test), silver_count = baseline_metrics(self.gold), 0
+            (dev, test), silver_count = compute_baseline_metrics(self.gold), 0
         else:
             model, silver_count = self._load_or_train(network, source)
-            dev, test = dev_and_test_metrics(
-                self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test))
-            )
-        shutil.rmtree(self._cache.directory / _cache_name(network, source), ignore_errors=True)  # state files of the seeds
+            dev, test = compute_metrics(self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test)))
+        shutil.rmtree(self._cache.directory / _format_cache_name(network, source), ignore_errors=True)  # states of the seeds
         return Result(dev, test, silver_count, round(time.monotonic() - start, 1))
 
     def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
@@ -161,33 +159,33 @@ class Trial:
         if network in (CROSS_ENCODER, BI_ENCODER):
             return self.load_or_train_on_gold(network), 0
         if network in STRATEGIES:
-            silver = self.silver_pairs(network)
+            silver = self.build_silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
             return self._train(network, self._settings.student, pairs), len(silver)
         if source is None:
             raise ValueError(f"{network}: expected a source task")
         if network == UNADAPTED:
             return source.load_or_train_on_gold(BI_ENCODER), 0
-        silver = self._adapted_pairs(source)
-        return self._train(_cache_name(network, source), self._settings.student, silver), len(silver)
+        silver = self._build_adapted_pairs(source)
+        return self._train(_format_cache_name(network, source), self._settings.student, silver), len(silver)
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Return labels (N,) of pairs by the task's teacher, which is trained if it is not cached."""
         return networks.predict_labels(self.load_or_train_on_gold(CROSS_ENCODER), pairs, self._settings.teacher)
 
-    def silver_pairs(self, strategy: str) -> pd.DataFrame:
+    def build_silver_pairs(self, strategy: str) -> pd.DataFrame:
         """Sample and label a strategy's silver pairs `first second label`; BM25_SEMANTIC unites those of BM25 and SEMANTIC."""
         if strategy == BM25_SEMANTIC:
-            union = pd.concat([self.silver_pairs(BM25), self.silver_pairs(SEMANTIC)], ignore_index=True)
+            union = pd.concat([self.build_silver_pairs(BM25), self.build_silver_pairs(SEMANTIC)], ignore_index=True)
             return union.drop_duplicates(["first", "second"], ignore_index=True)
-        pairs = self._labelled_pairs(RANDOM if strategy == KDE else strategy)
+        pairs = self._build_labelled_pairs(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
-            build_mask = sampling.class_ratio_mask if self.gold.is_binary else sampling.density_mask
+            build_mask = sampling.draw_class_ratio_mask if self.gold.is_binary else sampling.draw_density_mask
             pairs = pairs[build_mask(pairs["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
         pairs = self._subsample(pairs, strategy)
         return self._sentences.to_frame(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(label=pairs["label"])
 
-    def _labelled_pairs(self, strategy: str) -> np.ndarray:
+    def _build_labelled_pairs(self, strategy: str) -> np.ndarray:
         """Sample and label a strategy's pairs; for RANDOM the whole pool, which KDE also samples from."""
         sentences, settings = self._sentences, self._settings
 
@@ -215,9 +213,9 @@ class Trial:
         maximum = round(self._settings.silver_ratio * len(self.gold.train))
         return subsample(pairs, maximum, self._rng(f"subsampled {strategy}"))
 
-    def _adapted_pairs(self, source: Trial) -> pd.DataFrame:
+    def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Return this task's training pairs, labelled by the source task's teacher."""
-        name = f"{_cache_name('labelled', source)}.npy"
+        name = f"{_format_cache_name('labelled', source)}.npy"
         return self.gold.train.assign(label=self._cache.load_or_build_array(name, lambda: source.label_pairs(self.gold.train)))
 
     def load_or_train_on_gold(self, network: str) -> Network:
@@ -237,7 +235,7 @@ class Trial:
         """Train the best seed's network; the states of the seeds are in the cache's folder `name`."""
 
         def metric(model: Network) -> float:
-            return dev_metric(self.gold, score_pairs(model, self.gold.dev))
+            return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
         setup = self._build_setup(training, pairs)
         return train_best_seed(setup, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
@@ -247,9 +245,9 @@ class Trial:
 
     def _build_setup(self, training: TrainingConfig, pairs: pd.DataFrame) -> TrainingSetup:
         encoder = self._encoders.teacher if training.loss == "cross_entropy" else self._encoders.student
-        return TrainingSetup(encoder, training, pairs, self._device, self._shared_layers(training))
+        return TrainingSetup(encoder, training, pairs, self._device, self._get_shared_layers(training))
 
-    def _shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
+    def _get_shared_layers(self, training: TrainingConfig) -> FrozenLayerCache | None:
         """Return the frozen layers shared by students, which cache activations per sentence; None for teachers."""
         if training != self._settings.student or training.frozen_blocks <= 0:
             return None
@@ -261,5 +259,5 @@ class Trial:
         return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(stream)])
 
 
-def _cache_name(network: str, source: Trial | None) -> str:
+def _format_cache_name(network: str, source: Trial | None) -> str:
     return f"{network}-{source.name}" if source else network

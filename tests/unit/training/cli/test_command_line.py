@@ -63,6 +63,6 @@ def test_choices_equal_those_of_lazily_imported_modules() -> None:
 
 
 def test_measures_have_two_names() -> None:
-    assert options.selection_measure("nDCG@5-touche") == options.selection_measure("nDCG@5 (Touché)") == "nDCG@5 (Touché)"
+    assert options.parse_measure("nDCG@5-touche") == options.parse_measure("nDCG@5 (Touché)") == "nDCG@5 (Touché)"
     with pytest.raises(argparse.ArgumentTypeError, match="expected one of nDCG@5, "):
-        options.selection_measure("nDCG@6")
+        options.parse_measure("nDCG@6")

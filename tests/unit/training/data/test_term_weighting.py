@@ -8,7 +8,7 @@ import pytest
 from submission.errors import InputError
 from submission.text.index_terms import TermAnalyser
 from training.data.term_weighting import find_matching_words
-from training.evaluation.term_weighting import LabelledWords, term_weighting_metrics
+from training.evaluation.term_weighting import LabelledWords, compute_term_weighting_metrics
 
 # The conclusion of Hollatz 2022, table 3.3, with a passage that has the same relevant words.
 REFERENCE = "Domestic Violence Awareness should be increased"
@@ -46,6 +46,6 @@ def test_metrics_match_hand_computed_values() -> None:
         "MAP": 100 * (1 + (1 / 2 + 2 / 3) / 2) / 2,
         "Rprec": 100 * (1 + 1 / 2) / 2,
     }
-    assert term_weighting_metrics(passages, weights) == pytest.approx(expected, abs=0.01)
+    assert compute_term_weighting_metrics(passages, weights) == pytest.approx(expected, abs=0.01)
     with pytest.raises(InputError, match="all words of the 1 validation passages have the same label"):
-        term_weighting_metrics(passages[1:2], weights[1:2])
+        compute_term_weighting_metrics(passages[1:2], weights[1:2])

@@ -8,7 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from training.evaluation.significance import bootstrap_intervals, compare_with_baseline, holm_correction, sample_size_warning
+from training.evaluation.significance import (
+    apply_holm_correction,
+    bootstrap_means,
+    compare_with_baseline,
+    format_sample_size_warning,
+)
 
 
 def test_randomisation_test_equals_enumeration() -> None:
@@ -32,7 +37,7 @@ def test_randomisation_test_equals_enumeration() -> None:
     ],
 )
 def test_holm_correction(p: list[float], corrected: list[float]) -> None:
-    np.testing.assert_allclose(holm_correction(np.array(p)), corrected)
+    np.testing.assert_allclose(apply_holm_correction(np.array(p)), corrected)
 
 
 def test_correction_counts_only_testable_runs() -> None:
@@ -53,10 +58,10 @@ def test_correction_counts_only_testable_runs() -> None:
 
 def test_bootstrap_intervals_are_close_to_normal_intervals() -> None:
     values = pd.DataFrame({"m": np.random.default_rng(1).normal(0.5, 0.1, 400), "constant": 0.25})
-    result, mean, half_width = bootstrap_intervals(values), values["m"].mean(), 1.96 * values["m"].std() / 20
+    result, mean, half_width = bootstrap_means(values), values["m"].mean(), 1.96 * values["m"].std() / 20
     assert result.loc["m"].tolist() == pytest.approx([mean, mean - half_width, mean + half_width], abs=0.002)
     assert result.loc["m", "mean"] == pytest.approx(mean)
-    assert bootstrap_intervals(values).equals(result)  # seeded
+    assert bootstrap_means(values).equals(result)  # seeded
     assert result.loc["constant"].tolist() == pytest.approx([0.25, np.nan, np.nan], nan_ok=True)
 
 
@@ -66,18 +71,18 @@ def test_undefined_topics_are_excluded_from_both_runs() -> None:
     complete = compare_with_baseline({"base": base[[0, 3, 4, 5]], "other": run[[0, 3, 4, 5]]}, "base").loc["other"]
     assert result[["n_topics", "difference"]].tolist() == pytest.approx([4, (0.2 - 0.1 + 0.4 + 0.5) / 4])
     assert result.tolist() == complete.tolist()
-    intervals = [bootstrap_intervals(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
+    intervals = [bootstrap_means(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
     assert intervals[0] == intervals[1]
 
 
 def test_few_topics_yield_nan_and_a_warning() -> None:
     values = pd.Series([0.5])
-    assert bootstrap_intervals(pd.DataFrame({"m": values}))[["ci_low", "ci_high"]].isna().all(axis=None)
+    assert bootstrap_means(pd.DataFrame({"m": values}))[["ci_low", "ci_high"]].isna().all(axis=None)
     result = compare_with_baseline({"base": values, "other": values + 0.1}, "base").loc["other"]
     assert result["n_topics"] == 1
     assert result[["p_t", "p_randomisation", "p_t_holm"]].isna().all()
-    assert sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
-    assert "p < .250" in sample_size_warning(3)
-    assert sample_size_warning(6) == ""
+    assert format_sample_size_warning(1) == "1 topic: too few for intervals and tests (minimum 2)"
+    assert "p < .250" in format_sample_size_warning(3)
+    assert format_sample_size_warning(6) == ""
     three_topics = compare_with_baseline({"base": pd.Series([0.0] * 3), "other": pd.Series([0.1, 0.2, 0.3])}, "base")
     assert three_topics.loc["other", "p_randomisation"] == pytest.approx(0.25)

@@ -10,7 +10,7 @@ import pytest
 
 from submission.errors import InputError
 from tests.conftest import count_colours
-from training.evaluation.similarity import compare_runs, jaccard, plot_heat_maps, similarity_tables, spearman
+from training.evaluation.similarity import compare_runs, compute_similarity_tables, jaccard, plot_heat_maps, spearman
 
 
 def test_similarity_tables_match_hand_computed_values() -> None:
@@ -19,7 +19,7 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert spearman(["a", "x", "b", "c"], ["c", "b", "y", "a"]) == pytest.approx(-1)
     assert spearman(["a", "b", "c", "d"], ["b", "a", "z", "c", "d"]) == pytest.approx(1 - 6 * 2 / (4 * 15))  # 1 - 6Σd²/n(n²-1)
     assert spearman(["a", "b", "x"], ["a", "b", "y"]) is None
-    tables = similarity_tables({
+    tables = compute_similarity_tables({
         "bm25": {"1": ["a", "b", "c"], "2": ["a", "b", "c"]},
         "knrm": {"1": ["c", "b", "a"], "2": ["a", "b", "d"], "3": ["e"]},
         "snrm": {"1": ["x"]},

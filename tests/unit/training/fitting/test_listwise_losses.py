@@ -9,7 +9,7 @@ import torch
 from scipy.stats import rankdata
 
 from training.data.quality import COLUMNS
-from training.fitting.listwise import RankScope, build_ranked_lists, dense_ranks, stratify
+from training.fitting.listwise import RankScope, build_ranked_lists, compute_dense_ranks, stratify
 from training.fitting.listwise_losses import MARGIN_MSE
 
 
@@ -31,7 +31,7 @@ def test_stratify_spreads_neighbours_over_all_lists(count: int, size: int) -> No
     for index in range(min(sizes)):
         neighbours = ordered[index * len(lists) : (index + 1) * len(lists)]
         assert sorted(scores[items[index]] for items in lists) == neighbours.tolist()
-    assert dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
+    assert compute_dense_ranks(scores).tolist() == rankdata(scores, method="dense").tolist()
 
 
 TOPICS = [("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.0]), ("ukp", "b", [1.0, 1.0, 1.0])]

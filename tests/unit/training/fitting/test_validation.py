@@ -12,7 +12,7 @@ from torch import Tensor
 from submission.models.padding import PaddedTexts
 from submission.models.rankers.snrm import SNRM
 from training.data.pair_tables import ValidationQueries
-from training.fitting.validation import candidate_metrics, full_collection_metrics
+from training.fitting.validation import measure_candidates, measure_full_collection
 
 CPU = torch.device("cpu")
 DISCOUNTS = [1 / log2(rank + 1) for rank in range(1, 21)]
@@ -44,7 +44,7 @@ MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS
 def test_candidate_metrics_match_hand_computed_values(
     values: list[np.ndarray], ties: list[np.ndarray], expected: tuple[float, ...]
 ) -> None:
-    metrics = candidate_metrics(np.stack(values), np.stack(ties))
+    metrics = measure_candidates(np.stack(values), np.stack(ties))
     assert metrics == pytest.approx(dict(zip(("MRR@20", "MAP@20", "nDCG@20"), expected, strict=True)), abs=0.005)
 
 
@@ -82,5 +82,5 @@ def test_full_collection_includes_training_premises(
     query_texts, premises, training = (PaddedTexts.from_ids([[next(rows)] for _ in range(count)]) for count in counts)
     candidates = np.tile(np.arange(5), (counts[0], 1))
     queries = ValidationQueries(query_texts, premises, candidates, np.arange(counts[1]), [], [])
-    metrics = full_collection_metrics(LookupNetwork(vectors), queries, np.array(query_rows), training, CPU)
+    metrics = measure_full_collection(LookupNetwork(vectors), queries, np.array(query_rows), training, CPU)
     assert [*metrics.values()] == pytest.approx([100 * ndcg, recall], abs=0.005)

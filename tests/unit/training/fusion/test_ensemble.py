@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from training.evaluation.folds import assign_folds
-from training.fusion.ensemble import FIT_CANDIDATES, cross_validated_scores, fit_regression
+from training.fusion.ensemble import FIT_CANDIDATES, fit_regression, score_held_out_queries
 
 FINGERPRINTS = {"knrm": {"knrm": "k"}, "gru": {"gru": "g"}}
 
@@ -53,7 +53,7 @@ def test_regression_scores_rankings_and_arrays_alike() -> None:
 
 def test_cross_validated_scores_hold_out_the_fold() -> None:
     scores, folds = simulate_scores(20), assign_folds(20)
-    held_out_scores, is_tested = cross_validated_scores(scores, non_negative=False), folds == folds[0]
+    held_out_scores, is_tested = score_held_out_queries(scores, non_negative=False), folds == folds[0]
     regression, _ = fit_regression({name: values[~is_tested] for name, values in scores.items()}, FINGERPRINTS)
     expected = regression.score({name: values[is_tested] for name, values in scores.items()})
     assert held_out_scores[is_tested] == pytest.approx(expected, abs=1e-12)

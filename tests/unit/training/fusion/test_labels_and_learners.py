@@ -135,11 +135,11 @@ def test_bootstrap_samples_surround_the_weight() -> None:
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_cross_validation_holds_out_the_fold(name: str) -> None:
-    scores = build_pool().cross_validated_scores(LEARNERS[name], FOLDS)
+    scores = build_pool().score_held_out_topics(LEARNERS[name], FOLDS)
     assert scores["score"].corr(TABLE["relevance"], method="spearman") > 0.7
     in_fold = JUDGMENTS["qid"].map(FOLDS) == 2
     inverted = JUDGMENTS.assign(rel=JUDGMENTS["rel"].where(~in_fold, 2 - JUDGMENTS["rel"]))
-    changed = build_pool(inverted).cross_validated_scores(LEARNERS[name], FOLDS)
+    changed = build_pool(inverted).score_held_out_topics(LEARNERS[name], FOLDS)
     is_same = scores["score"].to_numpy() == changed["score"].to_numpy()
     assert is_same[in_fold].all()
     assert is_same[~in_fold].mean() < 0.2

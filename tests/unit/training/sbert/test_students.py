@@ -23,7 +23,7 @@ from tests.conftest import read_files
 from training.__main__ import main
 from training.data.pair_tables import load_validation_queries
 from training.fitting.recipe import Recipe
-from training.fitting.validation import encoder_cosine_scorer, validate_candidates
+from training.fitting.validation import build_encoder_scorer, validate_candidates
 from training.sbert.networks import TrainingConfig, build_network, encode_texts, score_pairs
 from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
 from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, Variant
@@ -126,11 +126,11 @@ def test_validator_metrics_match_brute_force_and_fit(
         "nDCG@10": (hits[:, :10] * discount).sum(1) / discount[:5].sum(),
     }
     values = {name: 100 * by_query.mean() for name, by_query in expected.items()}
-    assert validator.retrieval_metrics(model, False) == pytest.approx(values, abs=1e-3)
+    assert validator.measure_retrieval(model, False) == pytest.approx(values, abs=1e-3)
     queries = load_validation_queries(prepared_work_dir, "pieces", tokeniser)  # MAP@20 equals that of `fit`
-    scorer = encoder_cosine_scorer(PretrainedEncoder(str(encoder)), CPU)
+    scorer = build_encoder_scorer(PretrainedEncoder(str(encoder)), CPU)
     map_at_20 = validate_candidates(queries, np.arange(25), scorer)[0]["MAP@20"]
-    assert validator.map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
+    assert validator.measure_map_at_20(model, False) == pytest.approx(map_at_20, abs=0.01)
 
 
 def test_teacher_labels_the_silver_pairs(work_dir: Path, recipe_file: str, other_encoder: Path) -> None:

@@ -122,26 +122,26 @@ def test_silver_pairs_exclude_gold_and_have_teacher_labels(make_trial: Callable[
     gold = {frozenset(pair) for pair in zip(bws.gold.train["first"], bws.gold.train["second"], strict=True)}
     teacher = bws.load_or_train_on_gold("cross_encoder")
     for strategy in STRATEGIES:
-        silver = bws.silver_pairs(strategy)
+        silver = bws.build_silver_pairs(strategy)
         pairs = [frozenset(pair) for pair in zip(silver["first"], silver["second"], strict=True)]
         assert 0 < len(pairs) == len({*pairs}) <= 25 * (2 if strategy == BM25_SEMANTIC else 1)
         assert {len(pair) for pair in pairs} == {2}
         assert not gold & {*pairs}
         assert {text for pair in pairs for text in pair} <= {text for pair in gold for text in pair}
         assert silver["label"].to_numpy() == pytest.approx(score_pairs(teacher, silver), abs=1e-6)
-        assert bws.silver_pairs(strategy).equals(silver)
-    sample = bws._labelled_pairs("random")
+        assert bws.build_silver_pairs(strategy).equals(silver)
+    sample = bws._build_labelled_pairs("random")
     assert len(sample) == 75
     random_pairs = bws._sentences.to_frame(np.stack([sample["first"], sample["second"]], axis=1))
     for strategy in ("random", "kde"):  # subsets of the random pairs
-        assert {*bws.silver_pairs(strategy)[["first", "second"]].itertuples(index=False, name=None)} < {
+        assert {*bws.build_silver_pairs(strategy)[["first", "second"]].itertuples(index=False, name=None)} < {
             *random_pairs.itertuples(index=False, name=None)
         }
 
 
 def test_adapted_pairs_are_labelled_by_the_source_teacher(make_trial: Callable[..., Trial]) -> None:
     source, target = make_trial("bws_cross"), make_trial("mrpc")
-    adapted = target._adapted_pairs(source)
+    adapted = target._build_adapted_pairs(source)
     labels = score_pairs(source.load_or_train_on_gold("cross_encoder"), target.gold.train)
     assert adapted["label"].to_numpy() == pytest.approx(labels, abs=1e-6)
     assert adapted[["first", "second"]].equals(target.gold.train[["first", "second"]])
@@ -178,16 +178,16 @@ def test_summary_has_means_over_repetitions_and_published_values() -> None:
 
 def test_graded_labels_are_evaluated_by_spearman() -> None:
     gold, scores = build_gold(is_binary=False), np.array([1.0, 2.0, 3.0, 5.0, 4.0])
-    assert metrics.dev_metric(gold, scores) == pytest.approx(90)
-    assert metrics.dev_and_test_metrics(gold, scores, scores) == pytest.approx((90, -90))
-    assert metrics.baseline_metrics(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
+    assert metrics.compute_dev_metric(gold, scores) == pytest.approx(90)
+    assert metrics.compute_metrics(gold, scores, scores) == pytest.approx((90, -90))
+    assert metrics.compute_baseline_metrics(gold)[0] == pytest.approx(-5.13, abs=0.01)  # overlaps 1, 1/3, 0, 1, 1/2
     for value in (0.5, float("nan")):
         with pytest.raises(TrainingError, match="lower the learning rate"):
-            metrics.dev_metric(gold, np.full(5, value))
+            metrics.compute_dev_metric(gold, np.full(5, value))
 
 
 def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold() -> None:
     gold, dev, test = build_gold(is_binary=True), np.array([0.9, 0.3, 0.8, 0.5, 0.6]), np.array([0.3, 0.9, 0.35, 0.1, 0.9])
-    assert metrics.dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
-    assert metrics.dev_and_test_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))  # test labels 0, 1, 1, 0, 1
-    assert metrics.baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
+    assert metrics.compute_dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
+    assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))  # test labels 0, 1, 1, 0, 1
+    assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6

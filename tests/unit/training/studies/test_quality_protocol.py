@@ -50,7 +50,7 @@ def test_settings_split_no_debate(name: str, tables: Tables) -> None:
     assert len(runner.folds) == setting.n_folds
     tested = np.zeros(len(runner.table), dtype=int)
     for fold in range(setting.n_folds):
-        rows = {split: runner.split_mask(fold, split) for split in ("train", "dev", "test")}
+        rows = {split: runner.mask_split(fold, split) for split in ("train", "dev", "test")}
         assert (np.sum([*rows.values()], axis=0) == 1).all()
         units = {split: set(runner.table.loc[mask, setting.group_by]) for split, mask in rows.items()}
         assert not units["train"] & units["dev"] | units["train"] & units["test"] | units["dev"] & units["test"]
@@ -81,7 +81,7 @@ def test_scores_of_the_test_folds_are_combined(tables: Tables) -> None:
     fold_scores = [rng.normal(fold, fold + 1, len(runner.table)) for fold in range(4)]
     plain, standardised = (runner.combine_test_scores(fold_scores, is_standardised) for is_standardised in (False, True))
     for fold, scores in enumerate(fold_scores):
-        test, train = runner.split_mask(fold, "test"), scores[runner.split_mask(fold, "train")]
+        test, train = runner.mask_split(fold, "test"), scores[runner.mask_split(fold, "train")]
         assert plain[test] == pytest.approx(scores[test])
         assert standardised[test] == pytest.approx((scores[test] - train.mean()) / train.std())
     transfer = make_runner("ukp_transfer", tables)
@@ -106,6 +106,6 @@ def test_network_scores_the_required_splits(
     monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: table["premise"].str.len().to_numpy())
     runner = make_runner(name, tables)
     scores = runner.train_and_score(list_cells([name], RECIPE, 1)[0])
-    rows = np.sum([runner.split_mask(0, split) for split in splits], axis=0) == 1
+    rows = np.sum([runner.mask_split(0, split) for split in splits], axis=0) == 1
     assert scores[rows].tolist() == runner.table["premise"][rows].str.len().tolist()
     assert np.isnan(scores[~rows]).all()

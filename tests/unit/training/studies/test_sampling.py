@@ -11,11 +11,11 @@ from submission.errors import TrainingError
 from training.sbert.pairs import subsample
 from training.studies.augmented_sbert.sampling import (
     SentencePool,
-    class_ratio_mask,
-    density_mask,
+    draw_class_ratio_mask,
+    draw_density_mask,
+    estimate_retention,
     pair_by_bm25,
     pair_by_cosine,
-    retention_probabilities,
     sample_random_pairs,
 )
 
@@ -107,29 +107,33 @@ def sample_labels(seed: int, mean: float, n: int) -> np.ndarray:
 
 def test_density_mask_approximates_the_gold_distribution() -> None:
     gold, scores = sample_labels(0, 0.5, 800), sample_labels(1, 0.3, 20_000)
-    mask = density_mask(scores, gold, rng(2))
+    mask = draw_density_mask(scores, gold, rng(2))
     assert 100 < mask.sum() < 20_000
     assert ks_2samp(scores[mask], gold).statistic < 0.75 * ks_2samp(scores, gold).statistic
-    assert mask.tolist() == density_mask(scores, gold, rng(2)).tolist() != density_mask(scores, gold, rng(3)).tolist()
+    assert mask.tolist() == draw_density_mask(scores, gold, rng(2)).tolist() != draw_density_mask(scores, gold, rng(3)).tolist()
     with pytest.raises(TrainingError, match=r"the teacher's scores of random pairs are all 0\.500000"):
-        density_mask(np.full(50, 0.5), gold, rng(0))
+        draw_density_mask(np.full(50, 0.5), gold, rng(0))
 
 
 def test_retention_is_the_ratio_of_densities() -> None:
     gold, scores = sample_labels(0, 0.6, 800), sample_labels(1, 0.4, 5000)
     expected = np.minimum(1, gaussian_kde(gold)(scores) / gaussian_kde(scores)(scores))
-    assert retention_probabilities(scores, gold) == pytest.approx(expected, abs=0.01)
-    assert (retention_probabilities(gold, gold) == 1).all()  # equal distributions keep all pairs
+    assert estimate_retention(scores, gold) == pytest.approx(expected, abs=0.01)
+    assert (estimate_retention(gold, gold) == 1).all()  # equal distributions keep all pairs
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(2, 1), (1, 3), (5, 4)])
 def test_class_ratio_mask_keeps_positives_and_the_gold_ratio(positive: int, negative: int) -> None:
     scores, gold = rng(0).beta(0.3, 3, 4000), np.repeat([1.0, 0.0], [30 * positive, 30 * negative])
-    mask = class_ratio_mask(scores, gold, rng(1))
+    mask = draw_class_ratio_mask(scores, gold, rng(1))
     positives, negatives = (scores >= 0.5).sum(), (mask & (scores < 0.5)).sum()
     assert mask[scores >= 0.5].all()
     assert positives > 50
     assert abs(negatives - positives * negative / positive) <= 0.5
-    assert mask.tolist() == class_ratio_mask(scores, gold, rng(1)).tolist() != class_ratio_mask(scores, gold, rng(2)).tolist()
+    assert (
+        mask.tolist()
+        == draw_class_ratio_mask(scores, gold, rng(1)).tolist()
+        != draw_class_ratio_mask(scores, gold, rng(2)).tolist()
+    )
     few_scores = np.array([0.9, 0.8, 0.7, 0.1])  # too few negatives: all remain
-    assert class_ratio_mask(few_scores, np.array([1.0, 0.0, 0.0]), rng(0)).all()
+    assert draw_class_ratio_mask(few_scores, np.array([1.0, 0.0, 0.0]), rng(0)).all()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import make_argument
-from training.data.debates import exclude_similar, read_debate_titles
+from training.data.debates import exclude_paraphrases, read_debate_titles
 from training.data.distillation import DistillationSettings, _select_ranks
 from training.tasks.distillation import _shift_to_zero
 
@@ -51,7 +51,7 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
     ],
 )
 def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
-    assert exclude_similar([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
+    assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
 
 
 def test_labels_are_relative_to_the_minimum() -> None:

@@ -26,24 +26,24 @@ def build_model() -> LanguageModel:
 
 def test_predictions_depend_on_their_context_only() -> None:
     model = build_model()
-    (ahead, next_words), (back, words_before) = model.predictions(PASSAGES)
+    (ahead, next_words), (back, words_before) = model.predict(PASSAGES)
     assert next_words.tolist() == [ARE, CRUEL, ARE, ZOOS]
     assert words_before.tolist() == [ZOOS, ARE, CRUEL, CRUEL]
-    (changed_ahead, _), (changed_back, _) = model.predictions(READER.split("Zoos are what cruel people zoos"))
+    (changed_ahead, _), (changed_back, _) = model.predict(READER.split("Zoos are what cruel people zoos"))
     torch.testing.assert_close(changed_ahead[:2], ahead[:2])  # only the last word differs
     assert not torch.isclose(changed_back[0], back[0]).all()
-    (single_ahead, _), (single_back, _) = model.predictions([PASSAGES[1]])
+    (single_ahead, _), (single_back, _) = model.predict([PASSAGES[1]])
     torch.testing.assert_close(single_ahead, ahead[3:])
     torch.testing.assert_close(single_back, back[3:])
 
 
 def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
     model = build_model()
-    predicted, targets = next(iter(model.predictions(PASSAGES)))
+    predicted, targets = next(iter(model.predict(PASSAGES)))
     distribution = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(distribution, 20_000, replacement=True)
     loss = model.sampled_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
-    assert loss.item() == pytest.approx(functional.cross_entropy(model.scores(predicted), targets).item(), abs=0.02)
+    assert loss.item() == pytest.approx(functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02)
 
 
 def test_negatives_are_sampled_by_frequency() -> None:

@@ -16,7 +16,7 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.text.tokenisers import MaxLengths
 from tests.unit.training.conftest import write_encoder
 from training.data.quality import COLUMNS
-from training.evaluation.similarity import mean_correlations
+from training.evaluation.similarity import average_correlations
 from training.fitting.initialisation import build_network, load_pooler_weights
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
@@ -86,11 +86,11 @@ def test_best_validation_determines_the_network(
 def test_correlations_are_means_over_topics() -> None:
     rows = [("ukp", "d", topic, f"{n}", "", float(n)) for topic, size in (("a", 4), ("b", 2)) for n in range(size)]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    correlations = mean_correlations(table, np.array([1.0, 2, 3, 4, 5, 0]))
+    correlations = average_correlations(table, np.array([1.0, 2, 3, 4, 5, 0]))
     assert correlations == {"Pearson": 0.0, "Spearman": 0.0, "Kendall": 0.0}
-    assert mean_correlations(table, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
+    assert average_correlations(table, np.array([0.0, 0, 0, 0, 0, 5]))["Spearman"] == 50
     with pytest.raises(InputError, match="ukp, topic 'a': all arguments have the same quality"):
-        mean_correlations(table.assign(score=1.0), np.arange(6.0))
+        average_correlations(table.assign(score=1.0), np.arange(6.0))
 
 
 @pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])

@@ -11,7 +11,7 @@ from submission.text.surface_tokens import SurfaceReader
 from submission.text.vocabulary import Vocabulary
 from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
-from training.evaluation.term_weighting import MajorityTagger, component_metrics
+from training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
@@ -77,7 +77,7 @@ GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
     ],
 )
 def test_metrics_count_exact_components(gold: Tags, predicted: Tags, expected: tuple[float, ...]) -> None:
-    assert tuple(component_metrics(gold, predicted).values()) == expected
+    assert tuple(compute_component_metrics(gold, predicted).values()) == expected
 
 
 def test_majority_tagger_falls_back_to_the_overall_majority() -> None:
