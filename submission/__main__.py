@@ -43,7 +43,7 @@ def _add_rank(commands: cli.Commands) -> None:
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
     _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion's as run.txt)")
-    parser.add_argument("--team", default="aragorn", metavar="TAG", help="prefix of run tags and file names, TAG-SYSTEM")
+    parser.add_argument("--team", default="aragorn", metavar="TEAM", help="prefix of run tags and file names, TEAM-SYSTEM")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
@@ -62,7 +62,7 @@ def _add_check(commands: cli.Commands) -> None:
 def _add_explain(commands: cli.Commands) -> None:
     parser = commands.add("explain", _explain, "decompose a document's score for a topic")
     cli.add_options(parser, "input_dir", "input_run", "order", "cache_dir", *COMPUTATION_OPTIONS)
-    parser.add_argument("--system", required=True, metavar="NAME", help="system to explain")
+    parser.add_argument("--system", required=True, metavar="NAME", help="system whose score to explain")
     parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
     parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
 

@@ -35,7 +35,7 @@ class Report:
     def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
         """Add a line for each issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with `label` if there are none.
 
-        `count` is the number of errors that the issues summarise (None: one error per issue).
+        `exit_code` becomes that of the report if no earlier check has issues; `count` is the number of errors (None: one each).
         """
         if not issues:
             self.lines.append(f"OK     {label}")
@@ -65,14 +65,14 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
         issues = find_run_issues(run, topics, docnos)
         if issues:
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
-            stricter = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
-            report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {stricter}, by category:")
+            other_errors = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
+            report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {other_errors}, by category:")
         report.add(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
     return report
 
 
 def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
-    """Read topics and documents as the `rank` command does; return topic ids and documents, None for invalid ones."""
+    """Read topics and documents as the `rank` command does; return topic ids and documents, each None if invalid."""
     try:
         dataset = Dataset(directory)
     except InputError as error:
@@ -107,7 +107,7 @@ def _find_collection_issues(documents: pd.DataFrame, min_words: int, report: Rep
 
 
 def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
-    """Call `validate` and return the message of the InputError that it raises as a list, empty if it raises none."""
+    """Call `validate`; return a list with the message of the InputError that it raises, or [] if it raises none."""
     try:
         validate(*args)
     except InputError as error:

@@ -58,7 +58,7 @@ class Commands:
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     def add_group(self, name: str, description: str, metavar: str) -> Self:
-        """Add a subcommand that has subcommands itself; return it as `Commands`, to which they can be added."""
+        """Add a subcommand with subcommands of its own; return the `Commands` to which these are added."""
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -130,7 +130,7 @@ def parse_path(text: str) -> Path:
 
 
 def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
-    """Return an argument parser of integers from `minimum` to `maximum`, which raises ArgumentTypeError for other texts."""
+    """Return a converter of texts to integers from `minimum` to `maximum`; it raises ArgumentTypeError for other texts."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > len(str(maximum)) or not minimum <= int(text) <= maximum:
@@ -141,5 +141,5 @@ def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
 
 
 def read_path_from_environment(names: list[str], default: T) -> Path | T:
-    """Return the path in the first of the environment variables that is not empty, else `default`; TIRA sets them."""
+    """Return the path in the first non-empty environment variable of `names` (set by TIRA), or `default` if all are empty."""
     return next((Path(os.environ[name]) for name in names if os.environ.get(name)), default)

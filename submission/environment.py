@@ -34,7 +34,7 @@ def _installed_version(name: str) -> str | None:
 
 
 def main(files: list[str]) -> int:
-    """Print the path of an interpreter with all requirements in the files and return 0.
+    """Print the path of an interpreter with all requirements in the files, creating `.venv` if necessary, and return 0.
 
     Returns 1 on failure, or EXIT_NO_PIP if this interpreter is that of a `.venv` without pip.
     """
@@ -61,7 +61,7 @@ def main(files: list[str]) -> int:
 
 
 def _install(missing: list[str], files: list[str]) -> int:
-    """Install the missing requirements into this `.venv` and print the path of its interpreter; return an exit code."""
+    """Install the missing requirements into this `.venv` and print its interpreter's path; return the exit code of `main`."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
         return EXIT_NO_PIP
@@ -81,7 +81,7 @@ def _install(missing: list[str], files: list[str]) -> int:
 
 
 def _locked_versions() -> str:
-    """Return the versions in requirements.lock without hashes; with hashes, pip would require those of all packages."""
+    """Return the requirements in requirements.lock without hashes; with hashes, pip would require them for every package."""
     lines = LOCK.read_text(encoding="utf-8").splitlines()
     return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))
 

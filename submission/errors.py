@@ -35,7 +35,7 @@ class CheckpointError(SubmissionError):
 
 
 class OutputError(SubmissionError):
-    """Output directory that is not writable or contains other results."""
+    """Output or cache directory that is not writable, is in use, or contains other results."""
 
     exit_code = 5
 

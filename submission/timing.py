@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Stopwatch that sums the seconds spent in each stage, excluding nested stages, in `seconds`."""
+    """Stopwatch whose `seconds` contain the time spent in each stage, excluding nested stages."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

@@ -72,7 +72,7 @@ class LinearFusion(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields
 
     @property
     def feature_description(self) -> str:
-        """Description of the summed features."""
+        """Noun phrase for the features, including the cap of the document length."""
         length = f" and the log document length, capped at {self.length.cap:g}" if self.length else ""
         return f"the members' scores{length}"
 
@@ -104,12 +104,12 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
     standardised = {name: np.zeros(len(features)) for name in features.columns if name not in ("qid", "docno")}
     rows, pool_rows = (frame.groupby("qid").indices for frame in (features, pool))
     for name, scores in standardised.items():
-        values, pooled = features[name].to_numpy(), pool[name].to_numpy()
+        values, pool_values = features[name].to_numpy(), pool[name].to_numpy()
         for qid in rows.keys() & pool_rows.keys():
-            scores[rows[qid]] = z_scores(values[rows[qid]], pooled[pool_rows[qid]])
+            scores[rows[qid]] = z_scores(values[rows[qid]], pool_values[pool_rows[qid]])
     return standardised
 
 
 def log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
-    """Compute the natural logarithms (N,) of word counts, capped at `cap`; 0 for empty texts."""
+    """Compute the natural logarithm (N,) of each text's word count, limited to `cap`; 0 for empty texts."""
     return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)

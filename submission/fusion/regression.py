@@ -49,12 +49,12 @@ class RegressionEnsemble:
         return f"{self.intercept:.3f}" + "".join(f" {member.coefficient:+.3f} minmax({member.name})" for member in self.members)
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Compute ensemble scores from the members' scores by name, arrays of the same shape as the result."""
+        """Compute ensemble scores from arrays of member scores, by member name; all arrays have the shape of the result."""
         weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
         return np.asarray(self.intercept + np.sum(weighted, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-        """Score the union of the rankings, by member name; all tables, including the result, contain `qid docno score`.
+        """Score the union of the members' rankings `qid docno score`, by member name; return a frame with the same columns.
 
         A member's scaled score is 0, its minimum, for documents that it does not rank.
         """

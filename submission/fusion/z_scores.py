@@ -4,7 +4,7 @@ import numpy as np
 
 
 def z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """Standardise values (N,) by the mean and standard deviation of a pool's values `reference` (M,); 0 if these are equal.
+    """Standardise values (N,) by mean and standard deviation of the pool's values `reference` (M,); 0 if the pool is constant.
 
     The order of the pool does not affect rounding.
     """

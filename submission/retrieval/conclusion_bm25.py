@@ -87,7 +87,7 @@ class ConclusionIndex:
         return scores
 
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
-        """Return positions and scores of the `MAX_CONCLUSIONS` best conclusions with positive scores; ties go to the first."""
+        """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0; ties go to the first."""
         scores = self.score_all(query)
         matches = np.flatnonzero(scores > 0)
         order = matches[top_k(scores[matches], MAX_CONCLUSIONS)]

@@ -168,7 +168,7 @@ def _build_vectors(
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float16 of tokenised texts, in order.
+    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]`.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """
@@ -178,9 +178,9 @@ def encode_texts(
         return ranker.encode(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
 
     vectors = np.asarray(torch.cat(map_batches(compute, batches, device, torch.cat)), dtype=np.float32)
-    in_order = np.empty(vectors.shape, dtype=np.float16)
-    in_order[np.concatenate(batches)] = vectors
-    return in_order
+    ordered_vectors = np.empty(vectors.shape, dtype=np.float16)
+    ordered_vectors[np.concatenate(batches)] = vectors
+    return ordered_vectors
 
 
 def _get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:

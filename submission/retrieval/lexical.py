@@ -107,7 +107,7 @@ class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_f
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of all parameters that affect rankings, except the enrichment."""
+        """Hash of all parameters that affect rankings, except the enrichment, whose checkpoint has a separate fingerprint."""
         return hashlib.sha256(msgspec.json.encode((self.index, self.model, self.expansion), order="sorted")).hexdigest()
 
     def describe(self) -> str:
@@ -157,7 +157,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
 def search_all(
     index: TermIndex, texts: Sequence[str], model: Model, expansion: RM3 | None, depth: int, label: str
 ) -> list[Hits]:
-    """Parse topic titles with `parse_query`, and search for them in parallel threads; `label` names the progress display."""
+    """Search for topic titles in parallel threads; return the hits of each title. `label` names the progress display."""
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         results = pool.map(lambda text: search(index, parse_query(index, text, model, expansion), model, depth), texts)
         return [next(results) for _ in track(texts, label, "topics")]
@@ -196,8 +196,8 @@ def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -
     selected, and their r normalised to sum to 1. With the query's weights q(t), the weight of a term is
     λ q(t) / Σ q + (1 - λ) r(t), divided by the largest weight. Query terms absent from the collection are dropped.
     """
-    indexed = {term: weight for term, weight in query.items() if term in index.term_ids}
-    feedback = search(index, indexed, model, expansion.fb_docs)
+    indexed_query = {term: weight for term, weight in query.items() if term in index.term_ids}
+    feedback = search(index, indexed_query, model, expansion.fb_docs)
     if not len(feedback.documents):
         return query
     relevance = _compute_relevance_model(index, feedback, expansion)
@@ -206,9 +206,9 @@ def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -
     candidates = [term for term in relevance if expansion.min_df <= df[term] < max_df]
     expansion_terms = sorted(candidates, key=lambda term: (-relevance[term], term))[: expansion.fb_terms]
     if not expansion_terms:
-        return indexed
-    relevance_total, query_total = sum(relevance[term] for term in expansion_terms), sum(indexed.values())
-    weights = {term: expansion.original_query_weight * weight / query_total for term, weight in indexed.items()}
+        return indexed_query
+    relevance_total, query_total = sum(relevance[term] for term in expansion_terms), sum(indexed_query.values())
+    weights = {term: expansion.original_query_weight * weight / query_total for term, weight in indexed_query.items()}
     for term in expansion_terms:
         weights[term] = weights.get(term, 0.0) + (1 - expansion.original_query_weight) * relevance[term] / relevance_total
     if not expansion.weighted_terms:

@@ -63,12 +63,12 @@ class TermIndex:
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open the files, in the order of `INDEX_FILES`, of an index that was built with these settings."""
         self._settings, self._analyser = settings, TermAnalyser(settings.stemmer)
-        terms, occurrences, lengths, *matrices = files
+        terms, cf, lengths, *matrices = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
         self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
-        self._df, self._cf = (np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(occurrences)))
+        self._df, self._cf = (np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(cf)))
         self.token_count = int(self.lengths.sum(dtype=np.int64))
 
     def analyse_query(self, text: str) -> list[str]:
@@ -93,7 +93,7 @@ class TermIndex:
         return CollectionStatistics(len(self.lengths), self.token_count, self._df[term_ids], self._cf[term_ids])
 
     def get_postings(self, term: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the numbers of a term's documents, ascending, and its frequencies in them; both empty for unknown terms."""
+        """Return the document numbers, ascending, and term frequencies of a term's postings; both empty for unknown terms."""
         term_id = self.term_ids.get(term)
         return self.by_term.get_row(term_id) if term_id is not None else (np.empty(0, np.int32), np.empty(0, np.int32))
 
@@ -223,7 +223,7 @@ def _get_analyser(stemmer: Stemmer) -> TermAnalyser:
 
 
 def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
-    """Count the terms of a shard of texts, and encode the counts."""
+    """Count the terms of a shard of texts; return encoded `_ShardCounts`."""
     token_ids: defaultdict[bytes, int] = defaultdict()  # ids in order of first occurrence
     token_ids.default_factory = token_ids.__len__
     end = token_ids[END_OF_TEXT]
@@ -244,7 +244,7 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
 
 
 def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
-    """Count the terms of a shard of enriched documents, and encode the counts."""
+    """Count the terms of a shard of documents from their word frequencies; return encoded `_ShardCounts`."""
     word_ids: defaultdict[str, int] = defaultdict()  # ids in order of first occurrence
     word_ids.default_factory = word_ids.__len__
     batches = [documents[start : start + TOKENISE_BATCH] for start in range(0, len(documents), TOKENISE_BATCH)]

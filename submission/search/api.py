@@ -19,7 +19,7 @@ from submission.systems.execution import CheckpointStore
 
 
 class ArgumentIndex:
-    """Index of arguments for one system, open until closed, on leaving its context, or garbage-collected."""
+    """Index of arguments for one system, open until it is closed, its context is left, or it is garbage-collected."""
 
     def __init__(self, system: System, searcher: Searcher) -> None:
         self._stage, self._searcher = system.stage, searcher.__enter__()
@@ -38,7 +38,7 @@ class ArgumentIndex:
         return not self._finalizer.alive
 
     def close(self) -> None:
-        """Close the index; files in `cache_dir`, if not None, are kept."""
+        """Close the index; delete its files, unless `LoadedSystem.index` was called with a `cache_dir`."""
         self._finalizer()
 
     def __enter__(self) -> Self:
@@ -50,7 +50,7 @@ class ArgumentIndex:
 
 @dataclass(frozen=True)
 class LoadedSystem:
-    """System with its checkpoints and device, which indexes or searches any arguments."""
+    """System that searches any arguments, with its checkpoints and device."""
 
     system: System
     checkpoints: CheckpointStore
@@ -59,7 +59,7 @@ class LoadedSystem:
     def search(self, arguments: Arguments, queries: Queries, depth: int = DEFAULT_DEPTH) -> pd.DataFrame:
         """Return the top-ranked arguments for each query as `qid docno rank score`.
 
-        Lexical scores equal those of `rank`, neural scores up to 1e-5.
+        Lexical scores equal those of `rank`; neural scores differ by at most 1e-5.
 
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with

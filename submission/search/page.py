@@ -144,5 +144,5 @@ def _environment() -> Environment:
 
 
 def _sanitise(value: object) -> str:
-    """Sanitise each line of a value that a template inserts; jinja2 escapes the value afterwards."""
+    """Convert a value in a template to text and sanitise its lines, unless it is markup; jinja2 then escapes the text."""
     return value if isinstance(value, Markup) else "\n".join(map(sanitise, str(value).split("\n")))

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class QueryExecution(Execution):
-    """Execution of queries; scores equal those of `rank` for topics with these titles (neural scores up to 1e-5)."""
+    """Execution of queries; scores equal those of `rank` for topics with these titles, neural scores to within 1e-5."""
 
     def __init__(self, shared: Execution, corpus: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution for the topics of `corpus`; share the data of `shared`, and cache pair scores in `scratch`."""
@@ -104,7 +104,7 @@ class Searcher:
             return QueryExecution(self._shared, self.corpus.with_queries(topics), scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
-        """Search with several systems; the results of a system that fails contain its error."""
+        """Search with several systems; the results of a failed system contain its error; raise InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
         # The first use of a system may take long, so its progress is logged.
         with nullcontext() if {*systems} - self._loaded_systems else _suppress_info():

@@ -146,7 +146,7 @@ def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) 
 
 
 def _load_examples(directory: Path) -> list[str]:
-    """Return the first topic titles of an input directory; [] if it has no topics."""
+    """Return the first MAX_EXAMPLES topic titles of an input directory; [] if its topics are missing or invalid."""
     try:
         return Dataset(directory).topics["query"].tolist()[:MAX_EXAMPLES]
     except InputError:

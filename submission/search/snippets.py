@@ -34,16 +34,16 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
     fields, document = stage.load_checkpoint(execution.checkpoints).index.fields, execution.documents.read_texts({docno})
     enricher = stage.enrichment.load_checkpoint(execution.checkpoints).network
     [text], [premise] = select_texts(document, fields), document["premise"]
-    located = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
+    located_words = list(locate_words(text, stage.enrichment.annotate(execution, fields, document)))
     if enricher.component_types:
-        by_component = groupby(located, key=lambda word: enricher.get_component_type(word[2]))
+        by_component = groupby(located_words, key=lambda word: enricher.get_component_type(word[2]))
         groups = ((component, list(group)) for component, group in by_component if component)
         highlights = [Highlight(group[0][0], group[-1][1], component) for component, group in groups]
     else:
-        max_weight = max((word.weight for _, _, word in located), default=0.0)
+        max_weight = max((word.weight for _, _, word in located_words), default=0.0)
         highlights = [
             Highlight(start, end, f"weight-{math.ceil(WEIGHT_LEVELS * word.weight / max_weight)}")
-            for start, end, word in located
+            for start, end, word in located_words
             if word.weight > 0
         ]
     premise_start = len(text) - len(premise)  # the text may start with the conclusion
@@ -55,7 +55,7 @@ def compute_highlights(stage: Stage, execution: Execution, docno: str) -> list[H
 
 
 def locate_words(text: str, passages: list[tuple[str, list[TokenAnnotation]]]) -> Iterator[tuple[int, int, TokenAnnotation]]:
-    """Yield (start, end, annotation) in `text` for each word of its passages, which may lack URLs of the text."""
+    """Yield (start, end, annotation) for each word of the passages that occurs in `text`; passages may lack its URLs."""
     end, without_urls = 0, URL.sub(lambda url: " " * len(url[0]), text)
     for passage, words in passages:
         start = text.find(passage, end)

@@ -143,10 +143,10 @@ class ArtifactStore:
         """
         for name in names:
             self._remove_stale(name)
-        temporary = [atomic_files.temporary_path(self.directory / name) for name in names]
+        temporary_files = [atomic_files.temporary_path(self.directory / name) for name in names]
         try:
-            write(*temporary)
-            for file, name in zip(temporary, names, strict=True):
+            write(*temporary_files)
+            for file, name in zip(temporary_files, names, strict=True):
                 with file.open("rb") as stream:
                     os.fsync(stream.fileno())
                 self._update_manifest(name, ManifestEntry(key, _xxh3_file(file)))
@@ -154,7 +154,7 @@ class ArtifactStore:
         except OSError as error:
             raise unwritable_error(self.directory, error) from None
         finally:
-            for file in temporary:
+            for file in temporary_files:
                 remove_if_possible(file)
 
     def _remove_stale(self, name: str) -> None:

@@ -37,7 +37,7 @@ class Provenance(msgspec.Struct):
 
 
 def write_with_provenance(directory: Path, contents: Mapping[str, bytes], provenance: Mapping[str, Any]) -> None:
-    """Write a checkpoint directory atomically: `contents` by file name, and `provenance` with their hashes."""
+    """Write a checkpoint directory atomically: `contents` by file name, and `provenance` with the hashes of these files."""
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 

@@ -100,16 +100,16 @@ def module_file(module: str) -> Path | None:
 
 
 def clear_caches() -> None:
-    """Clear all caches, so that changed files are read again."""
+    """Clear the caches of this module, so that changed files are read again."""
     for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parse, _installed_version):
         function.cache_clear()
 
 
-def _hash(files: Collection[Path], importing: Collection[Path]) -> str:
-    """Hash the syntax of `files`, and the library versions and stop words that the files `importing` use."""
+def _hash(files: Collection[Path], importers: Collection[Path]) -> str:
+    """Hash the syntax of `files`, and the library versions and stop words that `importers` use."""
     hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
-    hashes |= {name: release.split("+")[0] for name, release in library_versions(importing).items()}  # 2.13.0+cpu → 2.13.0
-    if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importing):
+    hashes |= {name: release.split("+")[0] for name, release in library_versions(importers).items()}  # 2.13.0+cpu → 2.13.0
+    if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importers):
         hashes[STOP_WORDS_FILE.name] = sha256_file(STOP_WORDS_FILE)
     return combine_hashes(hashes)
 
@@ -177,7 +177,7 @@ def parse_source(source: bytes) -> ParsedModule:
 
 
 def _write_syntax(value: Any, syntax: list[str], imports: set[str]) -> None:
-    """Append a plain value, or the type and fields of a node (depth first), to `syntax`."""
+    """Append a value, or the type and fields of a node (depth first), to `syntax`; add imported names to `imports`."""
     if isinstance(value, list):
         syntax.append("[")
         for item in value:
@@ -210,7 +210,7 @@ def _iter_fields(node: ast.AST) -> Iterator[Any]:
 
 
 def _only_reports(node: ast.AST, imports: set[str]) -> bool:
-    """Return whether a statement only reports (docstring, log, …) or imports for types; add its imports to `imports`."""
+    """Return whether results do not depend on a statement (docstring, log, …); add the names it imports to `imports`."""
     match node:
         case ast.Import(names):
             imports |= {alias.name for alias in names}

@@ -71,7 +71,7 @@ def _hash_encoding_code() -> str:
 
 @dataclass(frozen=True)
 class DenseConclusionStage(DenseStage):
-    """Dense retrieval of conclusions, returning all premises of the nearest; topics and conclusions are encoded as queries."""
+    """Dense retrieval of all premises of the nearest conclusions; topics and conclusions are encoded as queries."""
 
     checkpoint: str
 

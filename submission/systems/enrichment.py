@@ -64,7 +64,7 @@ class Enrichment(Component):
     def get_token_weights(
         self, execution: Execution, fields: Fields, document: pd.DataFrame
     ) -> dict[str, list[ExplanationRow]]:
-        """Return the weight of each token of a document, by passage; {} if the enricher assigns component labels."""
+        """Return rows with the weight of each token, by title of its passage; {} if the enricher assigns component labels."""
         enricher, weights = self.load_checkpoint(execution.checkpoints).network, {}
         passages = [] if enricher.component_types else self.annotate(execution, fields, document)
         for index, (_, words) in enumerate(passages, 1):

@@ -234,7 +234,7 @@ class Execution:
         return self.cache_directory.open_store(name, key)
 
     def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
-        """Open the cache of an artifact that also depends on topic-document pairs; `key_parts` must identify them."""
+        """Open the cache of an artifact that also depends on topic-document pairs; `key_parts` must identify the pairs."""
         return self.open_collection_cache(name, code_hash, *key_parts)
 
     def _load_or_rank(self, stage: Stage) -> pd.DataFrame:

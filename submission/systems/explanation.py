@@ -119,7 +119,7 @@ def _get_source_tokens(contribution: Contribution, query_tokens: list[str], docu
 def split_by_component(
     text: str, tokens: Sequence[TokenAnnotation], get_component: Callable[[TokenAnnotation], str]
 ) -> list[TextSpan]:
-    """Split a passage's text into spans by argument component."""
+    """Split a passage's text into spans by argument component; `get_component` returns "" for tokens outside components."""
     spans, end = list[TextSpan](), 0
     for component, group in groupby(tokens, key=get_component):
         if component:

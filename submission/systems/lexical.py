@@ -75,7 +75,7 @@ class LexicalStage(Stage):
         return scores.to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break the score down by term; with an enrichment, include its annotations."""
+        """Break the score down by term; with an enrichment, include the document's token weights or components."""
         [text] = execution.topics["query"]
         query, query_terms = self.build_query(execution, text), set(self.get_index(execution).analyse_query(text))
         contributions, tf, statistics = self._compute_contributions(execution, query, [docno])

@@ -36,14 +36,14 @@ class QualityRerankingStage(Stage):
         return rank_by_score_stable(self._get_scored_ranking(execution), execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; a document missing from the relevance ranking scores below all documents in it."""
+        """Score pairs; a document missing from the topic's relevance ranking scores below all documents in it."""
         scored = self._get_scored_ranking(execution)
         known_scores = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
         fallback_scores = pairs["qid"].map(scored.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        """Break a score down into relevance and quality, with its change if each word piece is omitted in turn (occlusion)."""
+        """Break the score down into relevance and quality, with the score change for each omitted word piece (occlusion)."""
         interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
         top = scored[scored["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)
