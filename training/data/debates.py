@@ -60,8 +60,8 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
 def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
     """Return the titles that paraphrase none of the topics.
 
-    A title paraphrases a topic if the Levenshtein ratio of the two, normalised and with sorted words, is at least 80 %, or if
-    they share at least half of the stems of the text with fewer stems, and at least two stems unless that text has only one.
+    A title paraphrases a topic if the Levenshtein ratio of their sorted, normalised words is at least SIMILARITY_THRESHOLD, or
+    if they share at least half of the stems of the text with fewer stems, and at least two unless it has a single stem.
     """
     normalised_titles, normalised_topics = ([normalise(text) for text in texts] for texts in (titles, topics))
     ratios = process.cdist(normalised_titles, normalised_topics, scorer=fuzz.token_sort_ratio)  # (titles, topics)

@@ -73,7 +73,7 @@ def mine_hard_negatives(arguments: pd.DataFrame, fallback: np.ndarray, seed: int
     """Mine one hard negative per argument: a premise of another conclusion, retrieved for the conclusion of the argument.
 
     The top RETRIEVAL_DEPTH arguments that a Dirichlet-smoothed language model retrieves for a conclusion are assigned to its
-    arguments in random order, and again if it has more arguments. As retrieved premises are unjudged, some may be relevant.
+    arguments in random order, cyclically if it has more arguments. As retrieved premises are unjudged, some may be relevant.
 
     Args:
         arguments: Arguments of one split: `docno conclusion normalised_conclusion premise`.
@@ -104,7 +104,7 @@ def retrieve_for_conclusions(
         cache: Artifact store of the index; its cache key must depend on the arguments.
 
     Yields:
-        Row indices of a conclusion's arguments by docno, and row indices of the retrieved arguments by descending score.
+        Row indices of a conclusion's arguments, sorted by docno, and of the retrieved arguments, sorted by descending score.
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
     ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
@@ -117,7 +117,7 @@ def retrieve_for_conclusions(
 
 
 def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per_argument: int) -> np.ndarray:
-    """Sample SAMPLE_FACTOR · `per_argument` · (end - start) rows outside [start, end), at most all, without replacement."""
+    """Sample SAMPLE_FACTOR · `per_argument` · (end - start) of `total` rows, at most all, outside [start, end), distinct."""
     n_candidates = total - (end - start)
     rows = rng.choice(n_candidates, size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
     rows[rows >= start] += end - start

@@ -114,7 +114,7 @@ def table_path(work_dir: Path) -> Path:
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
-    """Load the scored documents, in the columns of the quality tables (`debate` and `topic`: title), and their manifest."""
+    """Load the scored documents, with the columns COLUMNS (`debate` and `topic` hold the title), and their manifest."""
     file = table_path(work_dir)
     with convert_table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
@@ -139,7 +139,7 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` of `n_ranked` ranks, from 0: half at the top, the others sampled from below."""
+    """Select at most `documents_per_title` of `n_ranked` 0-based ranks: half are the top ranks, half are sampled below these."""
     n_top = min(n_ranked, -(-settings.documents_per_title // 2))
     sample = n_top + create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

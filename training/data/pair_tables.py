@@ -37,7 +37,7 @@ class ValidationQueries:
 def load_training_pairs(
     work_dir: Path, input_unit: InputUnit, tokeniser: Tokeniser, hard_negatives: str | None = None
 ) -> TrainingPairs:
-    """Load the training pairs; negatives come from the model `hard_negatives`; None: from dissimilar conclusions."""
+    """Load training pairs with the negatives mined by the model `hard_negatives`, or, if None, those of `sample_negatives`."""
     queries: list[list[int]] = []
     premises: list[list[int]] = []
     negatives: list[str] = []

@@ -67,6 +67,6 @@ def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
 
 
 def split_documents(documents: Sequence[TaggedDocument], seed: int) -> Split:
-    """Split documents at random into training documents and at least one test document."""
+    """Split documents at random; the share of test documents is TEST_FRACTION, but they are at least one."""
     test, train = hold_out(len(documents), round(TEST_FRACTION * len(documents)), seed)
     return Split(train=[documents[index] for index in train], test=[documents[index] for index in test])

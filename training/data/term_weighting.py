@@ -45,7 +45,7 @@ SCHEMA = pa.schema({
     "topic": pa.list_(pa.string()),  # words that match the topic
     "conclusion": pa.list_(pa.string()),  # words that match the conclusion
     "judged": pa.bool_(),  # argument is judged
-    "found": pa.bool_(),  # argument is in the top 50 of a run
+    "found": pa.bool_(),  # argument is pooled: in the top 50 of a run
 })  # fmt: skip
 # Numbers of training samples without and with a relevant word (Hollatz 2022, section 3.2), by document set and reference.
 PUBLISHED_SAMPLES = {
@@ -77,7 +77,7 @@ def prepare_passages(
         corpus_dir: Directory with the args.me corpus.
         work_dir: Working directory.
         qrels: TREC qrels files, whose documents are marked as judged.
-        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as found.
+        runs: TREC run files, whose top POOL_DEPTH documents per topic are marked as pooled (`found`).
         overwrite: Whether to replace a table prepared from other input.
 
     Returns:
@@ -162,7 +162,7 @@ def passages_dir(work_dir: Path) -> Path:
 
 
 def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
-    """Read the manifest of the passages; raise InputError if these, or the qrels or runs of the set, are missing."""
+    """Read the manifest of the passages; raise InputError if they, or the qrels or runs of `document_set`, are missing."""
     manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise not_found_error(passages_dir(work_dir) / PASSAGES, work_dir, "passages")

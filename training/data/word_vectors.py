@@ -159,9 +159,9 @@ def _read_vectors_file(vectors_file: Path, dimensions: int) -> KeyedVectors:
     try:
         with vectors_file.open("rb") as stream:
             header = stream.readline().split()
-        binary = vectors_file.suffix == ".bin"
-        has_no_header = not binary and len(header) != 2  # GloVe text files have no header
-        vectors = KeyedVectors.load_word2vec_format(str(vectors_file), binary=binary, no_header=has_no_header)
+        is_binary = vectors_file.suffix == ".bin"
+        has_no_header = not is_binary and len(header) != 2  # GloVe text files have no header
+        vectors = KeyedVectors.load_word2vec_format(str(vectors_file), binary=is_binary, no_header=has_no_header)
     except (OSError, ValueError, TypeError, MemoryError, EOFError) as error:
         raise InputError(
             f"{vectors_file}: not a word2vec or GloVe file ({error}); rename a binary word2vec file to *.bin"

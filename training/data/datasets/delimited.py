@@ -66,7 +66,7 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
 
 
 def add_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
-    """Add the name in a line of a file to `seen` and return the name; raise InputError if the name is a duplicate."""
+    """Add `name` to `seen` and return it; raise InputError, with file and line, if `seen` already contains it."""
     if name in seen:
         raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")
     seen.add(name)

@@ -20,7 +20,7 @@ DEBATES = (  # keywords shared by the two statements of a debate
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set, which are in FOLDER of a directory of data sets."""
+    """List the files of the data set in `directory`/FOLDER."""
     return find_files(directory / FOLDER, "tsv")
 
 

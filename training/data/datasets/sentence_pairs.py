@@ -87,7 +87,7 @@ LOADERS: dict[str, Loader] = {"bws_cross": load_bws_cross_topic, "bws_in": load_
 
 
 def read_bws(file: Path) -> pd.DataFrame:
-    """Read the argument pairs of BWS as a table of COLUMNS; the label is the similarity in [0, 1]."""
+    """Read the argument pairs of BWS as a table with the columns COLUMNS; the label is the similarity in [0, 1]."""
     topics = [topic for split in CROSS_TOPIC_SPLITS for topic in split]
     pairs = []
     for line, row in read_rows(file, BWS_HEADER, ",", has_quotes=True):
@@ -100,7 +100,7 @@ def read_bws(file: Path) -> pd.DataFrame:
 
 
 def read_mrpc(file: Path) -> pd.DataFrame:
-    """Read the sentence pairs of MRPC as a table of COLUMNS; the label is 1 (paraphrase) or 0, the topic empty."""
+    """Read the sentence pairs of MRPC as a table with the columns COLUMNS; the label is 1 (paraphrase) or 0, the topic ""."""
     pairs = []
     for line, row in read_rows(file, MRPC_HEADER, "\t", has_quotes=False):
         quality, _, _, first, second = row
@@ -117,7 +117,7 @@ def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
 
 
 def _find_components(pairs: pd.DataFrame) -> np.ndarray:
-    """Label each pair with its connected component; pairs that share a sentence are connected."""
+    """Return the number of each pair's connected component; pairs that share a sentence are connected."""
     indices, _ = pd.factorize(pd.concat([pairs["first"], pairs["second"]]))
     first, second = np.split(indices, 2)
     graph = coo_array((np.ones(len(pairs)), (first, second)), shape=(indices.max() + 1,) * 2)

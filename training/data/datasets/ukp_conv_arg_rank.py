@@ -15,7 +15,7 @@ HEADER = ("#id", "rank", "argument")
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set, which are in FOLDER of a directory of data sets."""
+    """List the files of the data set in `directory`/FOLDER."""
     return find_files(directory / FOLDER, "csv")
 
 

@@ -30,7 +30,7 @@ MAX_ABSOLUTE_VALUE = 10.0  # bound of the Bradley-Terry log-odds; -4 marks non-a
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the files of the data set, which are in FOLDER of a directory of data sets."""
+    """List the files of the data set in `directory`/FOLDER."""
     return [directory / FOLDER / name for name in (TOPICS, ARGUMENTS, RANKING)]
 
 
