@@ -14,7 +14,7 @@ def create_figure(width: float, height: float) -> Figure:
 
 
 def render_png(fig: Figure) -> bytes:
-    """Render a figure as a PNG file at 110 dpi, without metadata that differ between versions."""
+    """Render a figure as a PNG file at 110 dpi, without the metadata that name the version of matplotlib."""
     buffer = io.BytesIO()
     fig.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
     return buffer.getvalue()

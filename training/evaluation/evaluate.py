@@ -23,9 +23,10 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     """Evaluate a run `qid docno rank score`, in rank order, per topic of qrels `qid docno rel`.
 
     Returns:
-        One row per qrels topic with a relevant document, by qid. Columns: `nDCG@5 (Touché)` (NaN if none of the top five is
-        judged or the run lacks the topic); 0 if it lacks the topic: `<measure> condensed` (unjudged documents removed),
-        `<measure> all` (unjudged documents non-relevant), `Bpref`, and `judged@5`, `judged@10` (fractions of judged documents).
+        One row per qrels topic with a relevant document, by qid. Columns: `nDCG@5 (Touché)`, `<measure> condensed` (unjudged
+        documents removed), `<measure> all` (unjudged documents non-relevant), `Bpref`, and `judged@5`, `judged@10` (fractions
+        of judged documents). If the run lacks the topic, values are 0, except nDCG@5 (Touché), which is NaN, as it also is if
+        no document in the top five is judged.
     """
     topics = get_evaluated_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)

@@ -138,7 +138,7 @@ def _to_text(table: pd.DataFrame, digits: int = 3) -> str:
 
 
 def write_csv(file: Path, table: pd.DataFrame, digits: int, *, index: bool = False) -> None:
-    """Write a table as CSV with `digits` decimal digits, and its index if `index`."""
+    """Write a table as CSV with `digits` decimal places; include its index if `index` is true."""
     write_atomic(file, table.to_csv(index=index, float_format=f"%.{digits}f", lineterminator="\n"))
 
 

@@ -79,7 +79,7 @@ def _compute_precision_metrics(passage: LabelledWords, weights: np.ndarray) -> t
 
 
 class TermWeightBaselines:
-    """Baselines fitted to the words of training passages: a constant term weight, and a regression on IDF."""
+    """Baselines fitted to the words of training passages: a constant term weight, and a linear regression on IDF."""
 
     def __init__(self) -> None:
         self._passages = 0
@@ -100,7 +100,7 @@ class TermWeightBaselines:
         return [np.full(len(passage.words), relevant_fraction) for passage in passages]
 
     def predict_from_idf(self, passages: Sequence[LabelledWords]) -> list[np.ndarray]:
-        """Predict by least-squares regression on IDF: ln((N + 1) / (df + 1)) for a word in df of N training passages."""
+        """Predict the label of every word by regression on its IDF, ln((N + 1) / (df + 1)) for df of N training passages."""
         vocabulary = list(self._occurrences)
         occurrences = np.array([self._occurrences[word] for word in vocabulary], dtype=float)
         labels = np.array([self._relevant[word] for word in vocabulary]) / occurrences

@@ -25,9 +25,9 @@ class ClusterInitialisation(msgspec.Struct, frozen=True, forbid_unknown_fields=T
 
 
 def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: ClusterInitialisation, seed: int) -> np.ndarray:
-    """Set an SNRM's filters to centroids of word vectors; return the word vectors (V, E) float32, transformed to match.
+    """Set an SNRM's filters to centroids of word vectors; return the transformed word vectors (V, E) float32.
 
-    A word w at the window's centre then activates the term of centroid c with r(w) · max(0, cos(w, c) - threshold),
+    With these, a word w at the window's centre activates the term of centroid c with r(w) · max(0, cos(w, c) - threshold),
     regardless of the neighbouring words. As the network has no bias, all returned vectors share a component in the mean
     direction, for which a filter's weight is minus the threshold. The rarity r is ln(1 + frequency rank), relative to that of
     the rarest word and raised to `rarity_exponent`; by Zipf's law this is IDF up to a constant. Centroids come from spherical

@@ -82,8 +82,8 @@ class DistributedProcesses(ProcessGroup):
     def close(self) -> None:
         """Leave the process group.
 
-        The last reduction must outlive the group, whose destructor joins the threads while holding the GIL: a thread that
-        released the last tensor would wait for the GIL forever.
+        The last reduction is released after the group. The group's destructor holds the GIL while it joins its threads; if a
+        thread then released the reduction's tensor, it would wait for the GIL forever.
         """
         self._ddp = None
         distributed.destroy_process_group()

@@ -143,7 +143,7 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
 
 
 def read_encoder_config(encoder: PretrainedEncoder, frozen: int = -1) -> dict[str, Any]:
-    """Return the `EncoderConfig` fields that a pretrained encoder determines, and `frozen` as passed.
+    """Return the `EncoderConfig` fields of a pretrained encoder with `frozen` frozen blocks (-1: nothing is frozen).
 
     Raises:
         CheckpointError: If the encoder is not a BERT model.

@@ -73,7 +73,7 @@ class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     note: str | None = None  # printed on the checkpoint's card
 
     def __post_init__(self) -> None:
-        """Raise ValueError unless exactly one network is named."""
+        """Raise ValueError unless exactly one of `ranker` and `enricher` is set."""
         if (self.ranker is None) == (self.enricher is None):
             raise ValueError("set exactly one of `ranker` and `enricher` to a network's name")
 
@@ -136,14 +136,14 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         raise NotImplementedError
 
     def load_or_train_weights(self, recipe: Recipe, network: Network, work_dir: Path, device: torch.device) -> None:
-        """Set the network's weights, cached in `work_dir` or trained; by default leave them (see `is_trained_externally`)."""
+        """Load weights cached in `work_dir`, or train them, if `is_trained_externally`; by default do nothing."""
 
     def check_prepared(self, work_dir: Path) -> None:
-        """Raise InputError with the command to run if the examples (by default the corpus tables) are missing."""
+        """Raise InputError with the command to run if the examples (by default the tables of `prepare pairs`) are missing."""
         read_prepared_manifest(work_dir)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Prepare the examples (by default the corpus tables) of a stored checkpoint again, for the `reproduce` command.
+        """Prepare the examples (by default the tables of `prepare pairs`) of a stored checkpoint again, for `reproduce`.
 
         Args:
             data_dir: Directory of the corpus or of the published data sets.

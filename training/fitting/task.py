@@ -103,7 +103,7 @@ class TrainableNetwork:
     provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
     def check_trainable(self, epochs: int) -> bool:
-        """Return whether any parameter is trainable; raise UsageError if `epochs` is 0 but one is, or not 0 but none is."""
+        """Return whether the network has trainable parameters; raise UsageError if it has and `epochs` is 0, or vice versa."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(

@@ -95,7 +95,7 @@ class TrainingState:
         write_atomic(run_dir / STATE_FILE, buffer.getvalue())
 
     def load(self, run_dir: Path) -> dict[str, Any] | None:
-        """Load what `save` wrote, to be passed to `restore`; return None if there is no saved state.
+        """Load the saved state for `restore`; return None if there is none. This object is not changed.
 
         Raises:
             InputError: If the state is damaged.

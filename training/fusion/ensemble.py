@@ -116,7 +116,7 @@ def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool)
 def fit_regression(
     scores: Mapping[str, np.ndarray], fingerprints: Mapping[str, dict[str, str]], non_negative: bool = False
 ) -> tuple[RegressionEnsemble, dict[str, Any]]:
-    """Fit the regression to each query's FIT_CANDIDATES; return it with R² and the number of pairs.
+    """Fit the regression to the columns FIT_CANDIDATES of the scores; return it with R² and the number of pairs.
 
     Args:
         scores: Scores (queries, candidates) by member, positives first.

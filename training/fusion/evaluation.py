@@ -39,7 +39,7 @@ class Variant(NamedTuple):
 
 
 class FusionEvaluation:
-    """Cross-validated evaluation of a learned fusion and its variants; all features are loaded or computed first."""
+    """Cross-validated evaluation of a learned fusion and its variants; `__init__` loads or computes all features."""
 
     def __init__(self, name: str, recipe: FusionRecipe, qrels: Mapping[str, pd.DataFrame], execution: Execution) -> None:
         self.name, self.recipe, self.qrels, self.execution = name, recipe, qrels, execution
@@ -60,13 +60,13 @@ class FusionEvaluation:
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
     def label_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
-        """Label the documents pooled by the members of a feature subset, by the settings `fit`."""
+        """Label the documents pooled by the members in a feature subset, with the label settings of `fit`."""
         pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
         return LabelledPool(table, list(self.qrels.values()), fit)
 
     def score_held_out_topics(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
-        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` replaces the recipe's."""
+        """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` None: the recipe's number."""
         fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)

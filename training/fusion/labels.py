@@ -64,7 +64,7 @@ class LabelledPool:
         return TrainingSet(self.names, self.features[rows], self.labels[rows], self._topics[rows])
 
     def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
-        """Yield `sample_count` training sets, each of topics sampled with replacement, as many as are labelled."""
+        """Yield `sample_count` training sets: of T labelled topics, each has T topics sampled with replacement."""
         labelled = np.flatnonzero(~np.isnan(self.labels))
         rows = [labelled[positions] for positions in self.pairs.iloc[labelled].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)

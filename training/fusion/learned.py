@@ -149,7 +149,7 @@ def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointSt
 def _tabulate_features(
     values: Mapping[str, pd.DataFrame], name: str, column: str, single_features: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
-    """Tabulate the effect of each feature (`column`) removed from or added to the fusion `name`, and its mean alone."""
+    """Tabulate the effect of removing or adding each feature (`column`), and the mean of ranking by it (`single_feature`)."""
     table = _tabulate_comparison(values, name, column)
     table = table[table[column] != name].reset_index(drop=True)
     cells = zip(table[column], table["measure"], strict=True)

@@ -92,7 +92,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
     def cache_key(self, variant: Variant) -> object:
-        """Return the cache key of a variant."""
+        """Return the variant, and the hash of the settings, data, encoders and code."""
         return self._cache_key, variant
 
     def compute(self, variant: Variant) -> Result:

@@ -44,12 +44,12 @@ class TrainingSetup:
     frozen_layers: FrozenLayerCache | None = None  # shared by bi-encoders
 
     def build_initial_network(self, seed: int) -> Network:
-        """Build the network before training."""
+        """Build the network as it is before the first step; `seed` initialises a cross-encoder's head."""
         return build_network(self.encoder, self.training, seed, self.device, self.frozen_layers)
 
     @property
     def step_count(self) -> int:
-        """The number of optimiser steps of the full training."""
+        """Number of optimiser steps of the full training."""
         return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
@@ -108,7 +108,7 @@ class TrainingSetup:
 
 
 def _run_trainer(trainer: Any, state_dir: Path | None = None) -> None:
-    """Run a trainer, from a directory of STATE_FILES if set, then restore float32 inference."""
+    """Run a trainer, resumed from STATE_FILES in `state_dir` unless None, and remove autocast from the network's `forward`."""
     trainer.train(resume_from_checkpoint=str(state_dir) if state_dir else None)
     trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)
 

@@ -39,7 +39,7 @@ class ConclusionValidator:
         )  # fmt: skip
 
     def measure_retrieval(self, model: SentenceTransformer, bfloat16: bool) -> dict[str, float]:
-        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises; `bfloat16`: whether to encode these in it."""
+        """Return recall@100, MRR@10 and nDCG@10 (percent) over all premises, encoded in bfloat16 if `bfloat16` is true."""
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bfloat16):
             texts = list(self._collection.values())
             vectors = model.encode(texts, batch_size=BATCH_SIZE, convert_to_tensor=True, show_progress_bar=False)
@@ -47,7 +47,7 @@ class ConclusionValidator:
         return {name: 100 * float(values[measure][k]) for name, (measure, k) in LIBRARY_METRICS.items()}
 
     def measure_map_at_20(self, model: Network, bfloat16: bool) -> float:
-        """Return MAP@20 (percent) over each conclusion's candidates; `bfloat16`: whether to score pairs in bfloat16."""
+        """Return MAP@20 (percent) over each conclusion's candidates, scored in bfloat16 if `bfloat16` is true."""
 
         def score(queries: ValidationQueries, rows: np.ndarray) -> np.ndarray:
             candidates = queries.candidates[rows]

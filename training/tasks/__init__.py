@@ -66,7 +66,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def _check_keys(prefix: str, values: object, struct: Any, extra_keys: Collection[str] = ()) -> None:
-    """Raise ValueError if a table or a nested table has an unknown key, with the nearest valid key, or is not a table."""
+    """Raise ValueError if `values` is no table or has an unknown key, and suggest the nearest; check nested tables as well."""
     if not isinstance(values, Mapping):
         raise ValueError(f"{prefix.rstrip('.')} must be a table")
     hints = {name: hint for name, hint in get_type_hints(struct).items() if name in _list_field_names(struct)}

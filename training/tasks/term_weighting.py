@@ -174,7 +174,7 @@ def sum_squared_error(weights: Tensor, targets: Tensor) -> Tensor:
 
 
 def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> dict[int, str]:
-    """Map indices of sampled passages to "training" or "validation" by discussion; raise InputError below two discussions."""
+    """Map indices of sampled passages to "training" or "validation" by discussion; raise InputError for fewer than two."""
     discussions = [row["discussion"] for row in iter_passages(work_dir, settings.documents, settings.reference)]
     names = sorted(set(discussions))
     indices, _ = hold_out(len(names), len(names) // HOLD_OUT_ONE_IN, seed)

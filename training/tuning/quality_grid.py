@@ -72,7 +72,7 @@ def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
 
 
 def cross_validate(grid_values: np.ndarray) -> np.ndarray:
-    """Return each topic's values (topics, MEASURES) at the point selected on the other folds, from `evaluate_grid`."""
+    """Return, of the result of `evaluate_grid`, each topic's values (topics, MEASURES) at the point selected on other folds."""
     held_out = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
     for fold in split_folds(topic_names, N_FOLDS, 0, 0):

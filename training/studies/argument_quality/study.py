@@ -37,7 +37,7 @@ RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # one is selected b
 
 
 def list_replaced_settings(settings: Sequence[str]) -> list[str]:
-    """List the values of the CSV's column `setting` whose rows a study of `settings` replaces."""
+    """List the settings whose rows in the result CSV are replaced: `settings`, and re-ranking if one of them evaluates it."""
     return [*settings, table.RERANKING] if RERANKING_SETTING in settings else [*settings]
 
 
@@ -55,7 +55,7 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
         return self.cache_keys[cell.setting], cell
 
     def cost(self, cell: Cell) -> int:
-        """Estimate the number of words that the network processes; words count twice in training."""
+        """Estimate the number of words that the network processes; a word counts twice in training."""
         runner = self.runners[cell.setting]
         lengths = count_argument_words(runner.table)
         train, dev = (lengths[runner.mask_split(cell.fold, split)].sum() for split in ("train", "dev"))

@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 
 class AugmentedSbertExperiment(Experiment[Cell, Result]):
-    """Experiment whose cells are networks; results that workers cache later are visible to a new instance only."""
+    """Experiment whose cells are networks; to use files that workers cache later, create a new instance."""
 
     name, unit, result_type = "augmented", "pairs", Result
 
@@ -78,7 +78,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
     def group(self, cell: Cell) -> tuple[str, int]:
-        """Return a cell's task and repetition, which identify its trial; a trial's networks depend on each other."""
+        """Return a cell's task and repetition, which identify its trial; a trial's networks share gold networks and labels."""
         return cell.task, cell.repetition
 
     def cost(self, cell: Cell) -> int:
