@@ -139,7 +139,7 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
 
 
 def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` of `n_ranked` 0-based ranks: half are the top ranks, half are sampled below these."""
+    """Select at most `documents_per_title` of `n_ranked` 0-based ranks: half are at the top, half are sampled below."""
     n_top = min(n_ranked, -(-settings.documents_per_title // 2))
     sample = n_top + create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

@@ -76,7 +76,7 @@ def compute_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tup
 
 
 def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:
-    """Compute dev and test metrics of the baseline of Thakur et al. (2021): word overlap, or all positive if labels are binary."""
+    """Compute dev and test metrics of the baseline of Thakur et al. (2021): word overlap; for binary labels: all positive."""
     splits = (gold.dev, gold.test)
     if gold.is_binary:
         dev, test = (100 * float(f1_score(split["label"] == 1, split["label"] >= 0)) for split in splits)
