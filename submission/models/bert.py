@@ -1,4 +1,4 @@
-"""BERT encoders of single texts and of query-document pairs, whose long documents are split into chunks.
+"""Encode single texts and query-document pairs with BERT; long documents of pairs are split into chunks.
 
 MacAvaney, Yates, Cohan, Goharian: CEDR: Contextualized Embeddings for Document Ranking. SIGIR 2019. Pairs are encoded as in
 the authors' code, but independently of the rest of the batch.
@@ -63,7 +63,7 @@ class EncodedPairs:
     """Vectors of a batch of encoded pairs; each property is computed on access."""
 
     def __init__(self, layers: tuple[Tensor, ...], chunks: DocumentChunks, query_length: int, document_length: int) -> None:
-        """Create the output from the hidden states (R, T, E) of each layer and the padded lengths Q and D of the texts."""
+        """Store the hidden states (R, T, E) of each layer, the chunks, and the padded lengths Q and D of the texts."""
         self._layers, self._chunks = layers, chunks
         self._query_length, self._document_length = query_length, document_length
 
@@ -227,7 +227,7 @@ class BERTNetwork(Network):
     encoder: Encoder
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:
-        """Set the encoder's precision; its output is always converted to float32."""
+        """Set the encoder's precision; the encoder's output is always converted to float32."""
         self.encoder.set_precision(precision)
 
     def get_vocabulary_size(self) -> int:
@@ -278,7 +278,7 @@ class CLSRanker(BERTRanker):
 
 
 def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad inputs to whole blocks with masked positions; return inputs shorter than two blocks unchanged."""
+    """Pad inputs with masked positions to a multiple of PADDING_BLOCK; return inputs shorter than two blocks unchanged."""
     ids = inputs["input_ids"]
     padding = -ids.shape[1] % PADDING_BLOCK
     if not padding or ids.shape[1] < 2 * PADDING_BLOCK:

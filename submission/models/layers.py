@@ -1,4 +1,4 @@
-"""Shared layers: cosine similarity, kernel pooling, matching histograms, bidirectional RNNs, convolution of distinct words.
+"""Define shared layers: cosine similarity, kernel pooling, histograms, bidirectional RNNs, convolution of distinct words.
 
 Shapes: B pairs, Q query terms, D document terms, E dimensions, K kernels.
 """
@@ -16,7 +16,7 @@ VOCABULARY_BATCH = 512  # vocabulary rows per matrix product; small batches stay
 
 
 def get_known_mask(ids: Tensor, mask: Tensor) -> Tensor:
-    """Return the mask (B, L) of known words, so that unknown words, which share one id, do not match each other."""
+    """Return the mask (B, L) of known words; unknown words are excluded because they share an id and would match each other."""
     return mask & (ids != UNKNOWN_ID)
 
 
@@ -144,9 +144,9 @@ def explain_kernels(kernels: Kernels, similarity: Tensor, values: Tensor, name: 
 
 
 def build_histogram(similarity: Tensor, mask: Tensor, bin_count: int, smoothing: float, dtype: torch.dtype) -> Tensor:
-    """Compute the histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
+    """Build the log histograms ln(count + smoothing), (…, Q, bins), of similarities (…, Q, D), without gradient.
 
-    Guo et al. 2016, with the bins of CEDR. Only positions in `mask`, which broadcasts to the similarities, are counted.
+    As in Guo et al. 2016, with the bins of CEDR's code. Only positions in `mask`, which broadcasts to the similarities, count.
     """
     counts = torch.zeros(*similarity.shape[:-1], bin_count, dtype=dtype, device=similarity.device)
     counts.scatter_add_(-1, compute_bins(similarity, bin_count), mask.to(dtype).expand_as(similarity))

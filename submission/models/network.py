@@ -1,4 +1,4 @@
-"""Base class of networks that are stored in checkpoints, and interface of their tokenisers."""
+"""Define the base class of networks that are stored in checkpoints, and the interface of their tokenisers."""
 
 from typing import Any, ClassVar, Protocol
 

@@ -1,4 +1,4 @@
-"""Padding of token ids to rectangular arrays and tensors."""
+"""Pad token ids to rectangular arrays and tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.n
 
 @dataclass(frozen=True)
 class PaddedTexts:
-    """Texts as token ids, padded once so that a batch is a selection of rows."""
+    """Padded token ids of texts; a batch is a selection of their rows."""
 
     ids: Tensor  # (N, L) int32
     lengths: Tensor  # (N,) lengths without padding

@@ -25,7 +25,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class NetworkExplanation:
-    """An explanation by contributions that sum to the score before the activation."""
+    """Explanation of a score by contributions that sum to the score before the activation."""
 
     contributions: list[Contribution]
     activation: Callable[[Tensor], Tensor] | None = None  # None: the score is the sum
@@ -34,7 +34,7 @@ class NetworkExplanation:
 
 
 def find_top_positions(values: Tensor, threshold: float, limit: int = 3) -> tuple[int, ...]:
-    """Return the positions, largest value first, of the at most `limit` largest values (L,) above `threshold`."""
+    """Return the positions of the largest values (L,) above `threshold`: at most `limit`, in descending order of value."""
     order = values.argsort(descending=True, stable=True)[:limit]
     return tuple(int(position) for position in order if values[position] > threshold)
 

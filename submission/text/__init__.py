@@ -1,4 +1,4 @@
 """Normalise and tokenise texts.
 
-Functions that load raise OSError if a file is unreadable, and ValueError if it is malformed.
+Functions that load a file raise OSError if the file is unreadable, and ValueError if it is malformed.
 """

@@ -92,10 +92,10 @@ def normalise(text: str) -> str:
     Unicode is normalised first. Apostrophes are deleted; other punctuation and symbols are replaced with spaces. If no term
     remains ("To be or not to be?"), the lower-cased text is returned.
     """
-    return _normalise_raw(normalise_unicode(text))
+    return _normalise_words(normalise_unicode(text))
 
 
-def _normalise_raw(text: str) -> str:
+def _normalise_words(text: str) -> str:
     """Normalise a text as `normalise` does, but without Unicode normalisation."""
     lowered = text.lower()
     terms = [term for term in lowered.translate(_REMOVE_PUNCTUATION).split() if term not in load_stop_words()]
@@ -103,8 +103,8 @@ def _normalise_raw(text: str) -> str:
 
 
 def tokenise_query(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
-    """Tokenise a query for the word-based networks: normalise it as `normalise` does, and spell out numbers."""
-    return _spell_digits(_normalise_raw(text if text_rule == 1 else normalise_unicode(text))).split()
+    """Tokenise a query for the word-based networks: apply `normalise` (or its variant for text rule 1), spell out numbers."""
+    return _spell_digits(_normalise_words(text if text_rule == 1 else normalise_unicode(text))).split()
 
 
 def tokenise_premise(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
@@ -134,7 +134,7 @@ def tokenise_prefix(text: str, max_tokens: int, tokenise: Callable[[str], list[T
 
 
 def remove_urls(text: str) -> str:
-    """Replace URLs with spaces, the only preprocessing for BERT networks."""
+    """Replace each URL with a space, the only preprocessing of texts for BERT networks."""
     return URL.sub(" ", text)
 
 

@@ -41,7 +41,7 @@ class PassageReader(WordPieceReader):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader with the tokenizer in a directory and the passage lengths in the config of a network."""
+        """Load a reader with the tokenizer in a directory and the maximum passage lengths in a network's Config."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:

@@ -49,7 +49,7 @@ class SurfaceReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader with the vocabulary in a directory and the passage length in the config of a network."""
+        """Load a reader with the vocabulary in a directory and the maximum passage length in a network's Config."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits_embedding(self, row_count: int) -> bool:
@@ -77,7 +77,7 @@ def find_token_spans(text: str) -> list[Span]:
 
 
 def split_passages(text: str, spans: Sequence[Span], max_tokens: int) -> list[slice]:
-    """Split the tokens at `spans` of a text into slices of `spans`: whole sentences with at most `max_tokens` tokens.
+    """Return the slice of `spans`, the token spans of a text, for each passage: sentences with at most `max_tokens` tokens.
 
     A sentence ends with ".", "?" or "!" before whitespace. Overlong sentences are split at whitespace if possible.
     """

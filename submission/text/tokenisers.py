@@ -33,8 +33,8 @@ class Tokeniser(ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
-        """Load a tokeniser from its file in a directory; `rule` is the text rule of the checkpoint."""
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
+        """Load a tokeniser from `file` in a directory; `text_rule` is that of the checkpoint."""
 
     @abstractmethod
     def fits_embedding(self, row_count: int) -> bool:
@@ -74,16 +74,16 @@ class WordTokeniser(Tokeniser):
 
     file = "vocabulary.txt"
 
-    def __init__(self, vocabulary: Vocabulary, lengths: MaxLengths, rule: TextRule = LATEST_TEXT_RULE) -> None:
-        self.vocabulary, self.lengths, self.text_rule = vocabulary, lengths, rule
-        self.premise_key = f"{lengths.premise} words by text rule {rule}"
+    def __init__(self, vocabulary: Vocabulary, lengths: MaxLengths, text_rule: TextRule = LATEST_TEXT_RULE) -> None:
+        self.vocabulary, self.lengths, self.text_rule = vocabulary, lengths, text_rule
+        self.premise_key = f"{lengths.premise} words by text rule {text_rule}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule) -> Self:
-        return cls(Vocabulary.load(directory / cls.file), lengths, rule)
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule) -> Self:
+        return cls(Vocabulary.load(directory / cls.file), lengths, text_rule)
 
     def to_config(self) -> dict[str, Any]:
-        """Return the tokeniser's entries in a checkpoint's config.json, with a text rule unless it is 1."""
+        """Return the tokeniser's entries in a checkpoint's config.json; the text rule is omitted if it is 1."""
         return super().to_config() | ({} if self.text_rule == 1 else {"text_rule": self.text_rule})
 
     def fits_embedding(self, row_count: int) -> bool:
@@ -139,7 +139,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
 
 
 class WordPieceTokeniser(WordPieceReader, Tokeniser):
-    """Tokeniser of the BERT networks; text rules do not apply, since it normalises Unicode itself."""
+    """Tokeniser of the BERT networks; text rules do not apply, since the tokenizer normalises Unicode."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:
         super().__init__(tokenizer)
@@ -147,7 +147,7 @@ class WordPieceTokeniser(WordPieceReader, Tokeniser):
         self.premise_key = f"{lengths.premise} pieces of {hashlib.sha256(self.to_bytes()).hexdigest()}"
 
     @classmethod
-    def load(cls, directory: Path, lengths: MaxLengths, rule: TextRule = 1) -> Self:
+    def load(cls, directory: Path, lengths: MaxLengths, text_rule: TextRule = 1) -> Self:
         return cls(load_tokenizer(directory), lengths)
 
     def encode_query(self, text: str) -> list[int]:

@@ -17,8 +17,10 @@ class Vocabulary:
     def __init__(self, terms: Iterable[str]) -> None:
         self.terms = tuple(terms)
         self._ids = {term: token_id for token_id, term in enumerate(self.terms, FIRST_TERM_ID)}
-        if len(self._ids) != len(self.terms) or any(term.split() != [term] for term in self.terms):
-            raise ValueError("vocabulary terms must be distinct and must not contain whitespace")
+        if len(self._ids) != len(self.terms):
+            raise ValueError(f"duplicate terms in the vocabulary: {len(self.terms) - len(self._ids)}; expected distinct terms")
+        if invalid_terms := [term for term in self.terms if term.split() != [term]]:
+            raise ValueError(f"invalid vocabulary term {invalid_terms[0]!r}; expected a term without whitespace")
 
     def __len__(self) -> int:
         """Return the number of ids, including those for padding and unknown words: the rows of an embedding table."""

@@ -1,4 +1,4 @@
-"""DeepCT: BERT estimates the importance of each word in a passage; the estimate replaces the word's term frequency.
+"""DeepCT: BERT estimates the importance of each word in a passage; the estimate replaces the word's frequency.
 
 Dai, Callan: Context-Aware Term Weighting For First Stage Passage Retrieval. SIGIR 2020. Hollatz: Precision-Oriented Argument
 Retrieval. Halle 2022, section 3.2.
@@ -28,11 +28,11 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
     @dataclass(frozen=True)
     class Config(EncoderConfig):
-        """Configuration of the encoder, of the passages that it reads and of the term frequencies."""
+        """Configuration of the encoder, of the passages that it reads and of the word frequencies."""
 
         words: int = 220  # maximum number of words per passage
         pieces: int = 320  # maximum number of word pieces per passage
-        scale: int = 100  # term frequency of a word with weight 1
+        scale: int = 100  # frequency of a word with weight 1
         dropout: float = 0.1
 
     def __init__(self, config: Config) -> None:
@@ -67,7 +67,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
         return annotations
 
     def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
-        """Sum the term frequencies over the passages of a text."""
+        """Sum the frequency of each word over the passages of a text."""
         frequencies: Counter[str] = Counter()
         for passage in passages:
             frequencies.update(compute_passage_frequencies(passage, self.config.scale))
@@ -75,7 +75,7 @@ class DeepCT(BERTNetwork, Enricher[Passage]):
 
 
 def compute_passage_frequencies(passage: Sequence[TokenAnnotation], scale: int) -> dict[str, int]:
-    """Compute term frequencies: a word's maximum weight times the scale, rounded half to even; words with 0 are omitted."""
+    """Compute word frequencies: a word's maximum weight times the scale, rounded half to even; words with 0 are omitted."""
     max_weights: dict[str, float] = {}
     for word in passage:
         max_weights[word.surface] = max(word.weight, max_weights.get(word.surface, 0.0))

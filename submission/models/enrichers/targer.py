@@ -99,39 +99,39 @@ class TARGER(Enricher[SurfacePassage]):
         return INDEXED_COMPONENTS.get(parse_component_code(token.label), "")
 
     def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Counter[str]:
-        """Count the terms of a text's indexed tokens; tokens without whitespace between them are joined into one term."""
-        return Counter(term for passage in passages for term in join_adjacent(passage))
+        """Count the words of a text's indexed tokens; tokens without whitespace between them are joined into one word."""
+        return Counter(word for passage in passages for word in join_adjacent(passage))
 
     def collate(self, passages: Sequence[SurfacePassage]) -> Batch:
         """Build the arguments of `forward` on the network's device."""
         vocabulary: dict[str, int] = {}
         for passage in passages:
             vocabulary |= zip(passage.tokens, passage.token_ids, strict=True)
-        indices = {word: index for index, word in enumerate(vocabulary)}
-        words, mask = pad([[indices[word] for word in passage.tokens] for passage in passages])
+        positions = {word: position for position, word in enumerate(vocabulary)}
+        index, mask = pad([[positions[word] for word in passage.tokens] for passage in passages])
         ids, letters = torch.tensor(list(vocabulary.values())), torch.tensor([get_character_ids(word) for word in vocabulary])
         device = self.embedding.weight.device
-        return ids.to(device), letters.to(device), words.to(device), mask.to(device)
+        return ids.to(device), letters.to(device), index.to(device), mask.to(device)
 
-    def forward(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor) -> Tensor:
         """Compute emissions (B, L, S); arguments as for `encode`."""
-        emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.encode(ids, letters, words, mask), dim=2)))
+        emissions: Tensor = self.emission(self.output_dropout(torch.cat(self.encode(ids, letters, index, mask), dim=2)))
         return emissions
 
-    def encode(self, ids: Tensor, letters: Tensor, words: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the forward and backward RNN states (B, L, H).
+    def encode(self, ids: Tensor, letters: Tensor, index: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the forward and the backward RNN states, (B, L, H) each, in token order.
 
         Args:
             ids: (W,) int64, word ids of the distinct tokens.
             letters: (W, 20) int64, character ids of the distinct tokens.
-            words: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
+            index: (B, L) int64, index of each token in `ids`; arbitrary outside the mask.
             mask: (B, L) bool, true for tokens; at least one per passage.
         """
-        word_vectors = self.dropout(functional.embedding(words, self.embedding(ids)))  # (B, L, E)
-        character_features = functional.embedding(words, self.encode_characters(letters))  # (B, L, F · K)
+        word_vectors = self.dropout(functional.embedding(index, self.embedding(ids)))  # (B, L, E)
+        character_features = functional.embedding(index, self.encode_characters(letters))  # (B, L, F · K)
         inputs = torch.cat([word_vectors, character_features], dim=2)
-        ahead, back, reversal = run_bidirectional(self.ahead, self.back, inputs, mask)
-        return ahead, gather_positions(back, reversal)
+        forward, backward, reversal = run_bidirectional(self.ahead, self.back, inputs, mask)
+        return forward, gather_positions(backward, reversal)
 
     def encode_characters(self, letters: Tensor) -> Tensor:
         """Compute features (W, F · K) of words given as character ids (W, 20): the maximum of each filter over positions."""
@@ -144,23 +144,23 @@ class TARGER(Enricher[SurfacePassage]):
 
 
 def parse_component_code(tag: str) -> str:
-    """Return the component code of a tag; "" for O."""
+    """Return the component code of a tag, e.g. P for B-P; "" for O."""
     return tag.partition("-")[2]
 
 
 def join_adjacent(tokens: Sequence[TokenAnnotation]) -> list[str]:
-    """Return the indexed tokens as terms, joining adjacent tokens that no whitespace separates."""
-    terms: list[str] = []
+    """Return the indexed tokens as words, joining adjacent tokens that no whitespace separates."""
+    words: list[str] = []
     end = -1
     for token in tokens:
         if not token.weight:
             continue
         if token.start == end:
-            terms[-1] += token.surface
+            words[-1] += token.surface
         else:
-            terms.append(token.surface)
+            words.append(token.surface)
         end = token.end
-    return terms
+    return words
 
 
 def _create_embedding(row_count: int, dimensions: int) -> nn.Embedding:

@@ -42,7 +42,7 @@ class ConvKNRM(TopicRanker):
         self.linear = nn.Linear(len(NGRAM_PAIRS) * config.kernels, 1)
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b), phi: kernel features by n-gram lengths."""
+        """Compute the scores (B,) of pairs, in (-1, 1): tanh(w · phi + b) over the kernel features phi of all n-gram pairs."""
         queries, documents = self.compute_ngrams(query, query_mask), self.compute_ngrams(document, document_mask)
         return self.score_features(
             [self.pooling.pool(cosine(queries[q][0], documents[d][0]), queries[q][1], documents[d][1]) for q, d in NGRAM_PAIRS]
@@ -53,7 +53,7 @@ class ConvKNRM(TopicRanker):
         return self.score_topic
 
     def score_topic(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
-        """Return the scores (B,) of documents (B, D) for one query (1, Q), convolving each distinct document word once."""
+        """Compute the scores (B,) of documents (B, D) for one query (1, Q), convolving each distinct document word once."""
         queries = self.compute_ngrams(query, query_mask)
         query_ngrams = torch.cat([queries[window][0][0] for window in WINDOWS])  # (N, C)
         padding = max(0, WINDOWS[-1] - document.shape[1])

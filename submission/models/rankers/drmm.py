@@ -20,7 +20,7 @@ SIMILARITY_RANGES = ((0.999, 2, "exact"), (0.5, 0.999, "â‰¥ 0.5"), (0.3, 0.5, "â
 
 
 class DRMM(TopicRanker):
-    """A sum of match scores over query terms, weighted by gates."""
+    """A sum of the query terms' match scores, weighted by gates."""
 
     @dataclass(frozen=True)
     class Config:

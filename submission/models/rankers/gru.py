@@ -3,8 +3,8 @@
 Chung, Gulcehre, Cho, Bengio: Empirical Evaluation of Gated Recurrent Neural Networks on Sequence Modeling. 2014. Entezari
 2020, 3.4.1 and table 4.1: bidirectional, 512 units, one linear layer 2048:1.
 
-In Entezari 2020 the score is a document score plus a query score, so that the topic does not affect the ranking, which
-explains the low validation scores. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes:
+In Entezari 2020 the score is a document score plus a query score. The topic thus does not affect the ranking, which explains
+GRU's low validation scores there. `interaction` adds joint features (InferSent: Conneau, Kiela, Schwenk, Barrault, Bordes:
 Supervised Learning of Universal Sentence Representations from Natural Language Inference Data. 2017, section 3.1).
 """
 
@@ -75,6 +75,7 @@ class GRU(SiameseRanker):
         """Encode texts as the means (B, 2H) of the hidden states of known words; zero if no word is known."""
         is_known = get_known_mask(ids, mask)  # (B, L)
         vectors = functional.normalize(self.embedding(ids), dim=-1, eps=1e-12) * is_known.unsqueeze(-1)  # (B, L, E)
-        ahead, back, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)  # (B, L, H)
-        total = (ahead * is_known.unsqueeze(-1)).sum(1), (back * (is_known.gather(1, reversal) & mask).unsqueeze(-1)).sum(1)
-        return torch.cat(total, dim=1) / is_known.sum(1, keepdim=True).clamp(min=1)
+        forward, backward, reversal = run_bidirectional(self.ahead, self.back, vectors, mask)  # (B, L, H)
+        is_known_reversed = is_known.gather(1, reversal) & mask
+        totals = (forward * is_known.unsqueeze(-1)).sum(1), (backward * is_known_reversed.unsqueeze(-1)).sum(1)
+        return torch.cat(totals, dim=1) / is_known.sum(1, keepdim=True).clamp(min=1)

@@ -23,7 +23,7 @@ LATENT_TERM_BATCH = 250  # latent terms per batch at inference; 60 MB for 12,000
 
 
 class SNRM(LatentRanker):
-    """A feed-forward ReLU network over a text's 5-grams, whose outputs are summed and divided by a power of their number."""
+    """A feed-forward ReLU network over a text's 5-grams; its outputs are summed and divided by a power of the 5-gram count."""
 
     half_precision_prefixes = ("embedding.", "layers.")
 
@@ -54,7 +54,7 @@ class SNRM(LatentRanker):
         )
 
     def encode(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of their number.
+        """Encode texts as latent vectors (B, latent): the sum over windows, divided by a power of the window count.
 
         Without `padded`, texts of fewer than 5 words are zero-padded to one window. The vector of an empty text is zero.
         """
@@ -129,7 +129,7 @@ class _WeightedActivationSum(torch.autograd.Function):
 
         Args:
             ctx: Context of autograd.
-            products: (R, C), products of words and weights at each window position.
+            products: (R, C), products of distinct words with the weights of each window position.
             rows: (B, W, h), rows of the products that each window sums.
             weights: (B, W), weights of the windows.
         """

@@ -17,9 +17,11 @@ def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
         assert len(vocabulary) == 6
 
 
-@pytest.mark.parametrize("terms", [["a", "a"], ["a b"], [""]])
-def test_invalid_vocabulary_raises(terms: list[str]) -> None:
-    with pytest.raises(ValueError, match="distinct and must not contain whitespace"):
+@pytest.mark.parametrize(
+    ("terms", "cause"), [(["a", "a"], "duplicate terms in the vocabulary: 1"), (["a b"], "term 'a b'"), ([""], "term ''")]
+)
+def test_invalid_vocabulary_raises(terms: list[str], cause: str) -> None:
+    with pytest.raises(ValueError, match=cause):
         Vocabulary(terms)
 
 
