@@ -12,7 +12,7 @@ from pathlib import Path
 
 from submission import cli
 from submission.errors import EXIT_CODES
-from submission.timing import gc_paused
+from submission.timing import pause_gc
 
 PROGRAM_VARIABLE = "ARAGORN_PROGRAM"  # environment variable with the program name in usage lines, set by run.sh
 COMPUTATION_OPTIONS = ("device", "precision", "checkpoint_dir")
@@ -30,7 +30,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_explain(commands)
     _add_search(commands)
-    cli.add_options(commands.add("systems", _systems, "list systems with their availability and description"), "checkpoint_dir")
+    cli.add_options(commands.add("systems", _list_systems, "list systems with availability and description"), "checkpoint_dir")
     return commands.parser
 
 
@@ -90,7 +90,7 @@ def _add_systems(parser: argparse.ArgumentParser, purpose: str, note: str) -> No
 
 
 def _rank(args: argparse.Namespace) -> None:
-    with gc_paused(freeze=True):
+    with pause_gc(freeze=True):
         from submission.rank import RankOptions, rank
     rank(RankOptions(**{name: value for name, value in vars(args).items() if name != "handler"}))
 
@@ -119,12 +119,12 @@ def _explain(args: argparse.Namespace) -> None:
 
 
 def _search(args: argparse.Namespace) -> None:
-    with gc_paused(freeze=True):
+    with pause_gc(freeze=True):
         from submission.search.cli import run_search
     run_search(args)
 
 
-def _systems(args: argparse.Namespace) -> None:
+def _list_systems(args: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS
     from submission.systems.execution import CheckpointStore
 

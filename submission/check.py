@@ -32,7 +32,7 @@ class Report:
         """Add an informative line."""
         self.lines.append(f"NOTE   {note}")
 
-    def add(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
+    def add_result(self, label: str, issues: list[str], exit_code: int, count: int | None = None) -> None:
         """Add a line for each issue of a check, at most MAX_ISSUES_SHOWN, or an OK line with `label` if there are none.
 
         `exit_code` becomes that of the report if no earlier check has issues; `count` is the number of errors (None: one each).
@@ -67,7 +67,7 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
             other_errors = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
             report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {other_errors}, by category:")
-        report.add(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
+        report.add_result(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
     return report
 
 
@@ -76,25 +76,25 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
     try:
         dataset = Dataset(directory)
     except InputError as error:
-        report.add("input", [str(error)], InputError.exit_code)
+        report.add_result("input", [str(error)], InputError.exit_code)
         return None, None
     report.add_note(dataset.description)
     reader = dataset.reader
     topics, topic_issues = reader.read_topics()
-    report.add(f"{len(topics)} topics", topic_issues, InputError.exit_code)
+    report.add_result(f"{len(topics)} topics", topic_issues, InputError.exit_code)
     documents, document_issues = reader.read_documents()
     if not document_issues and not dataset.ranking_file:
-        document_issues = _find_collection_issues(documents, reader.min_premise_words, report)
-    report.add(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
+        document_issues = _check_collection(documents, reader.min_premise_words, report)
+    report.add_result(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
         issues = _catch_issues(dataset.get_supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
-        report.add("supplied ranking", issues, InputError.exit_code)
+        report.add_result("supplied ranking", issues, InputError.exit_code)
     if not document_issues and isinstance(reader, ArgsMeReader):
-        _check_ids(documents, ids_file, report)
+        _check_args_me_ids(documents, ids_file, report)
     return None if topic_issues else topics["qid"].tolist(), None if document_issues else documents
 
 
-def _find_collection_issues(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
+def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
     collection = select_collection(documents, min_words)
     issues = _catch_issues(validate_collection, collection, len(documents), min_words)
     if min_words and not issues:
@@ -115,7 +115,7 @@ def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
     return []
 
 
-def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
+def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
     mismatched_docnos, hashed_count = find_mismatched_ids(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
@@ -126,7 +126,7 @@ def _check_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> No
         examples = ", ".join(mismatched_docnos[:5]) + (", …" if len(mismatched_docnos) > 5 else "")
         report.add_note(f"{summary}; their judgments refer to other texts: {examples}")
     else:
-        report.add(f"{hashed_count} document texts match their ids", [], 0)
+        report.add_result(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
         write_atomic(file, "".join(f"{docno}\n" for docno in mismatched_docnos))
 
@@ -141,4 +141,4 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
             stage.load_checkpoint(checkpoints)
         except CheckpointError as error:
             issues.append(f"checkpoint {name}: {error}")
-        report.add(f"checkpoint {name}", issues, CheckpointError.exit_code)
+        report.add_result(f"checkpoint {name}", issues, CheckpointError.exit_code)

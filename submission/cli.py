@@ -81,13 +81,13 @@ def add_path(parser: argparse.ArgumentParser, *names: str, metavar: str = "DIR",
 
 
 def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
-    """Add options that several subcommands share; `destinations` are keys of `_shared_options`."""
+    """Add options that several subcommands share; `destinations` are keys of `_build_shared_options`."""
     for destination in destinations:
-        flags, settings = _shared_options()[destination]
+        flags, settings = _build_shared_options()[destination]
         parser.add_argument(*flags.split(), dest=destination, **settings)
 
 
-def _shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
+def _build_shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the flags and `add_argument` settings of shared options by destination; read defaults from the environment."""
     directory = {"type": parse_path, "metavar": "DIR"}
     input_dir = read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)

@@ -23,10 +23,10 @@ EXIT_NO_PIP = 100  # exit code if the environment has no pip
 def find_missing_requirements(files: list[str]) -> list[str]:
     """Return the requirements (name==version) in the files that are not installed in exactly that version."""
     lines = [line.split("#")[0].strip() for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
-    return [line for line in lines if line and _installed_version(line.split("==")[0]) != line.split("==")[1]]
+    return [line for line in lines if line and _get_installed_version(line.split("==")[0]) != line.split("==")[1]]
 
 
-def _installed_version(name: str) -> str | None:
+def _get_installed_version(name: str) -> str | None:
     try:
         return metadata.version(name).split("+")[0]  # ignore local version labels: 2.13.0+cpu → 2.13.0
     except metadata.PackageNotFoundError:
@@ -68,7 +68,7 @@ def _install(missing: list[str], files: list[str]) -> int:
     print(f"Installing into {VENV}: {', '.join(missing)}", file=sys.stderr)
     requirement_args = [argument for file in files for argument in ("-r", file)]
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
-        constraints.write(_locked_versions())
+        constraints.write(_read_locked_requirements())
         constraints.flush()
         pip_install = [*pip, "install", "--disable-pip-version-check", "--quiet", *requirement_args, "-c", constraints.name]
         is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not find_missing_requirements(files)
@@ -80,7 +80,7 @@ def _install(missing: list[str], files: list[str]) -> int:
     return 1
 
 
-def _locked_versions() -> str:
+def _read_locked_requirements() -> str:
     """Return the requirements in requirements.lock without hashes; with hashes, pip would require them for every package."""
     lines = LOCK.read_text(encoding="utf-8").splitlines()
     return "".join(f"{line.split()[0]}\n" for line in lines if "==" in line and not line.startswith("#"))

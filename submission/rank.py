@@ -12,7 +12,7 @@ from submission.engine.base import Engine
 from submission.engine.factory import open_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.inference.device import choose_device, choose_precision, limit_threads
-from submission.output.ir_metadata import build_run_entry, load_entries, write_ir_metadata
+from submission.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from submission.output.run_directory import PRIMARY_RUN_FILE, RunDirectory
 from submission.output.runs import check_tag, format_run
 from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
@@ -87,7 +87,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
         execution = Execution(dataset, checkpoints, device, cache, engine)
         settings = {"input": dataset.fingerprint, "team": options.team, "depth": str(depth)}
         output.resume(settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite)
-        previous_entries = load_entries(options.output_dir)
+        previous_entries = load_run_entries(options.output_dir)
         entries = {tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")}
         for system in systems:
             start = time.monotonic()

@@ -81,12 +81,12 @@ def decode_rankings(data: bytes) -> pd.DataFrame:
 RankingRow = tuple[str, str, int, float]  # qid docno rank score
 
 
-def ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
-    """Return a topic's rows for `rankings_from_rows`; documents and their scores (N,) are in ranking order."""
+def make_ranking_rows(qid: str, docnos: Iterable[str], scores: np.ndarray) -> list[RankingRow]:
+    """Return a topic's rows for `build_rankings`; documents and their scores (N,) are in ranking order."""
     return [(qid, docno, rank, score) for rank, (docno, score) in enumerate(zip(docnos, scores.tolist(), strict=True), 1)]
 
 
-def rankings_from_rows(rows: list[RankingRow]) -> pd.DataFrame:
+def build_rankings(rows: list[RankingRow]) -> pd.DataFrame:
     """Build the frame of rankings from the rows of all topics, in topic order."""
     qids, docnos, ranks, scores = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _build_frame(list(qids), list(docnos), np.array(ranks, np.int64), np.array(scores, np.float64))

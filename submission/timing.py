@@ -27,7 +27,7 @@ class Stopwatch:
 
 
 @contextmanager
-def gc_paused(freeze: bool = False) -> Iterator[None]:
+def pause_gc(freeze: bool = False) -> Iterator[None]:
     """Pause garbage collection during a block that allocates many long-lived objects, such as imports.
 
     If `freeze` is true, later collections ignore all objects alive at the end of the block (saves 0.5 s in `rank`).

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from submission.progress import track_weighted
-from submission.storage.artifact_store import ArtifactStore, append_artifact, array_from_npy, npy_bytes
+from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy, write_journaled_artifact
 from submission.storage.atomic_files import remove_stale_files
 from training.parallel import map_parallel
 
@@ -98,8 +98,8 @@ def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells:
     batch_results = {}
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
-        content = msgspec.msgpack.encode(batch_results[cell], enc_hook=npy_bytes)
-        append_artifact(cache_dir / _file_name(experiment, cell), content)
+        content = msgspec.msgpack.encode(batch_results[cell], enc_hook=encode_npy)
+        write_journaled_artifact(cache_dir / _file_name(experiment, cell), content)
     return batch_results
 
 
@@ -108,4 +108,4 @@ def _file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
 
 
 def _decode_array(expected_type: type[Any], encoded: bytes) -> np.ndarray:
-    return array_from_npy(encoded)
+    return decode_npy(encoded)

@@ -14,7 +14,7 @@ from submission.data.input_files import batched, find_files, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate, pluralise
-from submission.timing import gc_paused
+from submission.timing import pause_gc
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def find_corpus_files(directory: Path) -> list[Path]:
     return files
 
 
-@gc_paused()
+@pause_gc()
 def read_arguments(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
     """Read the arguments `docno conclusion premise` of corpus files in file order; return them and all issues.
 

@@ -16,7 +16,7 @@ from submission.data import input_files, json_errors
 from submission.data.input_files import ID_RULE, is_invalid_id, iter_lines, yield_input_errors
 from submission.data.json_errors import Buffer, SyntaxIssue, scan
 from submission.errors import InputError, abbreviate
-from submission.timing import gc_paused
+from submission.timing import pause_gc
 
 T = TypeVar("T")
 JSONL_EXTENSIONS = (".jsonl", ".jsonl.gz")
@@ -122,7 +122,7 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     """Yield the arguments and errors of a JSON file; arguments are decoded in batches to save memory."""
     data = input_files.read_json_bytes(file)
     try:
-        with gc_paused():
+        with pause_gc():
             raw_arguments = msgspec.json.decode(data, type=_RawCorpus).arguments
     except (ValueError, RecursionError) as error:
         yield from _recover_arguments(file, data, error)
@@ -131,7 +131,7 @@ def _iter_json(file: Path) -> Iterator[Argument | InputError]:
     count = 0
     for batch in input_files.batched(raw_arguments):
         arguments: list[Argument] = []
-        with gc_paused(), suppress(ValueError, RecursionError):
+        with pause_gc(), suppress(ValueError, RecursionError):
             arguments = [*map(decode, batch)]
         if _have_valid_ids(arguments):
             yield from arguments

@@ -14,7 +14,7 @@ from submission.data.runs import find_run, read_run
 from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
 from submission.data.tirex import TirexReader
 from submission.errors import UsageError, abbreviate, suggest
-from submission.storage.atomic_files import printable_name
+from submission.storage.atomic_files import get_printable_name
 from submission.storage.hashing import combine_hashes, hash_input_files
 from submission.timing import Stopwatch
 
@@ -116,7 +116,7 @@ class Dataset:
     @cached_property
     def corpus_fingerprint(self) -> str:
         """Hash of the names and contents of the corpus files."""
-        return combine_hashes({name: self.file_hashes[name] for name in map(printable_name, self.reader.corpus_files)})
+        return combine_hashes({name: self.file_hashes[name] for name in map(get_printable_name, self.reader.corpus_files)})
 
     @property
     def fingerprint(self) -> str:

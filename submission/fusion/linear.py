@@ -110,6 +110,6 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
     return standardised
 
 
-def log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
+def compute_log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:
     """Compute the natural logarithm (N,) of each text's word count, limited to `cap`; 0 for empty texts."""
     return np.minimum(np.log([max(1, len(text.split())) for text in texts]), cap)

@@ -17,7 +17,7 @@ from submission.inference.checkpoint_io import NetworkCheckpoint
 from submission.inference.device import batch_by_length, map_batches, single_thread
 from submission.models.padding import PaddedTexts, TokenIds
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
-from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
+from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 from submission.text.tokenisers import Tokeniser
 from submission.timing import Stopwatch
 
@@ -231,7 +231,7 @@ def score_documents(
     shards = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.compact) for index, shard in longest_first]
     name, unit = ranker.get_name(), _choose_scorer(ranker).unit
     read_shard = compute_shards(remote_scorer.compute, shards, store, engine, device, name, unit)
-    outputs = [array_from_npy(read_shard(index)) for index in range(len(shards))]
+    outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
     scores = batched.restore_order(np.concatenate(outputs[::-1]))
     if isinstance(ranker, SiameseRanker):
         pairs_without_premises = replace(tokenised, premises=PaddedTexts.from_ids([]))
@@ -263,7 +263,7 @@ class RemoteScorer:
 
     def compute(self, batched: BatchedPairs) -> bytes:
         """Compute a shard's outputs in batch order, as the bytes of a .npy file."""
-        return npy_bytes(self._scorer.compute(batched))
+        return encode_npy(self._scorer.compute(batched))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
         """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct premises, in row order."""

@@ -15,9 +15,9 @@ import yaml
 from submission import __version__
 from submission.output.run_directory import METADATA_FILE
 from submission.paths import PROJECT_DIR
-from submission.storage.atomic_files import printable_name, read_regular, write_atomic
+from submission.storage.atomic_files import get_printable_name, read_regular, write_atomic
 from submission.storage.checkpoint_directory import read_provenance
-from submission.storage.code_fingerprint import library_versions, program_files, program_fingerprint
+from submission.storage.code_fingerprint import get_library_versions, list_program_files, program_fingerprint
 from submission.systems.catalogue import System, get_stage_name
 from submission.systems.execution import Execution
 
@@ -58,7 +58,7 @@ def write_ir_metadata(
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or printable_name(dataset.directory.resolve()),
+                "name": os.environ.get("TIRA_DATASET_ID") or get_printable_name(dataset.directory.resolve()),
                 "source": dataset.description,
                 "topics": len(dataset.topics),
                 "documents": execution.documents.size,
@@ -85,7 +85,7 @@ def build_run_entry(system: System, execution: Execution, seconds: float, depth:
     return entry
 
 
-def load_entries(directory: Path) -> dict[str, dict[str, Any]]:
+def load_run_entries(directory: Path) -> dict[str, dict[str, Any]]:
     """Load the entries of an existing ir-metadata.yml by tag; return {} if it is missing or invalid."""
     try:
         content = yaml.safe_load(read_regular(directory / METADATA_FILE).decode())
@@ -104,7 +104,7 @@ class _TrainingData(msgspec.Struct):
 
 
 class _StoredEntry(msgspec.Struct, rename={"trained_on": "training data"}):
-    """Fields of a stored run entry that `load_entries` validates."""
+    """Fields of a stored run entry that `load_run_entries` validates."""
 
     name: str
     trained_on: dict[str, _TrainingData] = {}
@@ -139,7 +139,7 @@ def _describe_platform(device: torch.device) -> dict[str, Any]:
         distribution = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
         distribution = platform.system()
-    versions = [f"{name} {version}" for name, version in library_versions(program_files()).items()]
+    versions = [f"{name} {version}" for name, version in get_library_versions(list_program_files()).items()]
     return {
         "hardware": hardware,
         "operating system": {"kernel": platform.release(), "distribution": distribution},

@@ -15,7 +15,7 @@ from rank_bm25 import BM25Okapi
 
 from submission.errors import abbreviate
 from submission.progress import track
-from submission.rankings import rankings_from_rows
+from submission.rankings import build_rankings
 from submission.retrieval.sparse_matrix import top_k
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.normalisation import normalise
@@ -152,4 +152,4 @@ def retrieve(topics: pd.DataFrame, index: ConclusionIndex) -> pd.DataFrame:
             reason = "no matching conclusion scores above 0" if is_match else "no conclusion contains a query term"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(query), reason)
         rows += [(qid, docno, rank, score) for rank, (docno, score) in enumerate(hits, 1)]
-    return rankings_from_rows(rows)
+    return build_rankings(rows)

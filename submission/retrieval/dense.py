@@ -23,7 +23,7 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
 from submission.retrieval.sparse_matrix import allocate_npy, top_k
-from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
+from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
 VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "parts"
 SHARD_SIZE = 1024  # texts per shard
@@ -145,7 +145,7 @@ def encode_shard(
     """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
     ranker = move_to_device(_get_dense_ranker(checkpoint), device, checkpoint.precision)
     encode = checkpoint.tokeniser.encode_query if input_type == "query" else checkpoint.tokeniser.encode_premise
-    return npy_bytes(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
+    return encode_npy(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
 
 
 def _build_vectors(
@@ -158,10 +158,10 @@ def _build_vectors(
         shard = list(names[start : start + SHARD_SIZE])
         shards.append(Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True))
     read_shard = compute_shards(encode, shards, shard_store, engine, device, checkpoint.network.get_name(), "texts")
-    first = array_from_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
+    first = decode_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
     array = allocate_npy(file, np.float16, (len(names), first.shape[1]))
     for index, start in enumerate(starts):  # one at a time: together they may exceed memory
-        array[start : start + SHARD_SIZE] = array_from_npy(read_shard(index))
+        array[start : start + SHARD_SIZE] = decode_npy(read_shard(index))
     array.flush()
 
 

@@ -24,7 +24,7 @@ from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.rankings import MAX_DEPTH
 from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards, top_k
-from submission.storage.artifact_store import ArtifactStore, array_from_npy, npy_bytes
+from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _build_index(
     read_shard = compute_shards(encode, shards, shard_store, engine, device, "latent index", "documents")
 
     def iter_shards() -> Iterator[np.ndarray]:
-        return map(array_from_npy, map(read_shard, range(len(shards))))
+        return map(decode_npy, map(read_shard, range(len(shards))))
 
     counts = [np.bincount(shard["term"], minlength=latent_size) for shard in iter_shards()]
     merge_shards(((shard["document"], shard["weight"]) for shard in iter_shards()), counts, np.float32, files)
@@ -145,7 +145,7 @@ def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tupl
         entries["term"], entries["document"], entries["weight"] = term, rows[document] + start, values[document, term]
         postings.append(entries)
     merged = np.concatenate(postings)
-    return npy_bytes(merged[np.lexsort((merged["document"], merged["term"]))])
+    return encode_npy(merged[np.lexsort((merged["document"], merged["term"]))])
 
 
 def _get_latent_ranker(checkpoint: RankerCheckpoint) -> LatentRanker:

@@ -11,7 +11,7 @@ import torch
 from submission.errors import UsageError
 from submission.inference.device import choose_device
 from submission.paths import CHECKPOINT_DIR
-from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, rankings_from_rows, truncate_rankings
+from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, build_rankings, truncate_rankings
 from submission.search.inputs import Arguments, Queries, build_corpus, build_topics
 from submission.search.searcher import Searcher
 from submission.systems.catalogue import System, get_system
@@ -30,7 +30,7 @@ class ArgumentIndex:
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"invalid depth {depth}; expected an integer from 1 to {MAX_DEPTH}")
         topics = build_topics(queries)
-        return rankings_from_rows([]) if topics.empty else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
+        return build_rankings([]) if topics.empty else truncate_rankings(self._searcher.rank(self._stage, topics), depth)
 
     @property
     def closed(self) -> bool:

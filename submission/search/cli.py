@@ -70,9 +70,9 @@ def _search_and_print(args: argparse.Namespace, searcher: Searcher, systems: Seq
     if args.json:
         print(to_json(results), end="", flush=True)
     else:
-        from submission.search.terminal import open_console, render
+        from submission.search.terminal import open_console, print_results
 
-        render(results, searcher.document_count, open_console())
+        print_results(results, searcher.document_count, open_console())
         sys.stdout.flush()
     return results
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from submission.errors import UsageError, abbreviate
-from submission.search.results import Hit, SearchResults, largest_contributions
+from submission.search.results import Hit, SearchResults, select_largest_contributions
 from submission.search.snippets import WEIGHT_LEVELS, Highlight, Span
 from submission.systems.catalogue import SYSTEMS, get_system
 from submission.text.normalisation import sanitise
@@ -29,20 +29,20 @@ class PageParams:
     query: str = ""
     systems: tuple[str, ...] = ()
     depth: int = DEPTHS[0]
-    explained: tuple[str, ...] = ()  # "system docno" pairs
+    explained_hits: tuple[str, ...] = ()  # "system docno" pairs
 
     def is_explained(self, system: str, docno: str) -> bool:
-        return f"{system} {docno}" in self.explained
+        return f"{system} {docno}" in self.explained_hits
 
     def toggle_explanation(self, system: str, docno: str) -> Self:
         """Return the parameters with a hit's explanation switched on or off."""
         hit = f"{system} {docno}"
-        remaining = tuple(pair for pair in self.explained if pair != hit)
-        return replace(self, explained=remaining if hit in self.explained else (*remaining, hit))
+        remaining = tuple(pair for pair in self.explained_hits if pair != hit)
+        return replace(self, explained_hits=remaining if hit in self.explained_hits else (*remaining, hit))
 
     def to_url(self) -> str:
         fields = [("q", self.query), *(("system", name) for name in self.systems), ("depth", str(self.depth))]
-        return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained)])
+        return "/?" + urlencode([*fields, *(("explain", pair) for pair in self.explained_hits)])
 
 
 def parse_params(query_string: str, default: PageParams) -> PageParams:
@@ -117,12 +117,12 @@ def _is_inside(inner: Span | Highlight, outer: Span) -> bool:
 
 
 def _render(site: SiteSettings, params: PageParams, title: str, **blocks: Any) -> str:
-    depths = sorted({*DEPTHS, params.depth})
-    return _environment().get_template("page.html.jinja").render(site=site, params=params, title=title, depths=depths, **blocks)
+    template = _create_environment().get_template("page.html.jinja")
+    return template.render(site=site, params=params, title=title, depths=sorted({*DEPTHS, params.depth}), **blocks)
 
 
 @cache
-def _environment() -> Environment:
+def _create_environment() -> Environment:
     environment = Environment(
         autoescape=True,
         finalize=_sanitise,
@@ -133,7 +133,7 @@ def _environment() -> Environment:
     )
     environment.globals |= {
         "descriptions": {name: system.description for name, system in SYSTEMS.items()},
-        "largest_contributions": largest_contributions,
+        "select_largest_contributions": select_largest_contributions,
         "max_contributions": MAX_CONTRIBUTIONS,
         "span": Span,
         "split_segments": split_segments,

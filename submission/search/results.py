@@ -44,7 +44,7 @@ class SearchResults:
     seconds: float
 
 
-def largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
+def select_largest_contributions(explanation: ScoreExplanation, limit: int) -> list[ExplanationRow]:
     """Return at most `limit` non-zero contributions, largest first by absolute value, then the sum of the remaining ones."""
     return select_largest((row for row in explanation.contributions if row.value), limit)
 

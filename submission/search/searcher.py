@@ -80,7 +80,7 @@ class Searcher:
         """Create a searcher that loads documents lazily and caches indexes in `cache_dir` (None: a temporary directory)."""
         self.corpus, self.checkpoints, self._cache = corpus, checkpoints, CacheDirectory(cache_dir, FALLBACK_DIR)
         self._shared = Execution(corpus, checkpoints, device, self._cache)
-        self._recent: OrderedDict[str, QueryExecution] = OrderedDict()
+        self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
 
     def __enter__(self) -> Self:
@@ -89,7 +89,7 @@ class Searcher:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        while self._recent:
+        while self._recent_executions:
             self._evict()
         self._cache.__exit__(None, None, None)
 
@@ -149,17 +149,17 @@ class Searcher:
 
     def _get_execution(self, query: str) -> QueryExecution:
         """Return the execution of a query; reuse it for a recent query."""
-        if query not in self._recent:
-            if len(self._recent) == CACHED_QUERIES:
+        if query not in self._recent_executions:
+            if len(self._recent_executions) == CACHED_QUERIES:
                 self._evict()
             queries, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
-            self._recent[query] = QueryExecution(self._shared, queries, scratch.__enter__())
-        self._recent.move_to_end(query)
-        return self._recent[query]
+            self._recent_executions[query] = QueryExecution(self._shared, queries, scratch.__enter__())
+        self._recent_executions.move_to_end(query)
+        return self._recent_executions[query]
 
     def _evict(self) -> None:
         """Discard the execution of the least recently used query."""
-        _, execution = self._recent.popitem(last=False)
+        _, execution = self._recent_executions.popitem(last=False)
         execution.scratch.__exit__(None, None, None)
 
 

@@ -71,7 +71,7 @@ MAX_SNIPPET_WORDS = 60
 
 
 @cache
-def compile_term_pattern() -> re.Pattern[str]:
+def compile_word_pattern() -> re.Pattern[str]:
     """Compile the pattern of a word in raw text; words may contain apostrophes and combining characters."""
     joints = f"{INVISIBLE_CHARACTERS}{list_combining_characters()}"
     return re.compile(rf"[^\W_]+(?:[{APOSTROPHES}{joints}]+[^\W_]+)*[{joints}]*")
@@ -103,7 +103,7 @@ def extract_snippet(text: str, weights: Mapping[str, float], analyser: TermAnaly
     longer sentences are split. Ties are broken by the number of matches, then by position. If there is no match, the snippet is
     the beginning of the text.
     """
-    words = compile_term_pattern().finditer(text)
+    words = compile_word_pattern().finditer(text)
     matches = [(Span(*word.span()), terms) for word in words if (terms := weights.keys() & analyser.analyse(word[0]))]
     starts, windows = [span.start for span, _ in matches], list(_iter_windows(text))
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from submission.search.results import Hit, SearchResults, SystemResults, largest_contributions
+from submission.search.results import Hit, SearchResults, SystemResults, select_largest_contributions
 from submission.systems.explanation import ScoreExplanation
 from submission.text.normalisation import sanitise
 
@@ -33,7 +33,7 @@ def open_console() -> Console:
     return console
 
 
-def render(results: SearchResults, document_count: int, console: Console) -> None:
+def print_results(results: SearchResults, document_count: int, console: Console) -> None:
     """Print the results of a query; matches are enclosed in asterisks if the console has no colours."""
     system_count = len(results.systems)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
@@ -57,9 +57,9 @@ def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     total = "" if results.error else f"  {results.total} results"
     heading = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:
-        heading += [_text(f"failed: {results.error}"), Text()]
+        heading += [_style(f"failed: {results.error}"), Text()]
     elif not results.hits:
-        heading += [_text("no results: no argument matches the query; use other words"), Text()]
+        heading += [_style("no results: no argument matches the query; use other words"), Text()]
     yield Group(*heading)
     for hit in results.hits:
         yield _render_hit(hit, console)
@@ -70,8 +70,8 @@ def _render_hit(hit: Hit, console: Console) -> Group:
     rank, score = f"{hit.rank:>3}  ", f"  {hit.score:.4f}"
     head = Text.assemble((rank, "bold"), (stance or " - ", STANCES.get(stance, "dim")), (score, "dim"))
     contributions = "" if hit.explanation is None else _format_contributions(hit.explanation)
-    source = "  ".join(text for text in (hit.metadata.portal, hit.docno) if text)
-    texts = [_text(hit.conclusion, "bold"), _render_snippet(hit, console), _text(contributions, "cyan"), _text(source, "dim")]
+    source = _style("  ".join(text for text in (hit.metadata.portal, hit.docno) if text), "dim")
+    texts = [_style(hit.conclusion, "bold"), _render_snippet(hit, console), _style(contributions, "cyan"), source]
     return Group(head, *(Padding(text, (0, 0, 0, INDENT)) for text in texts if text), Text())
 
 
@@ -87,11 +87,11 @@ def _render_snippet(hit: Hit, console: Console) -> Text:
 
 
 def _format_contributions(explanation: ScoreExplanation) -> str:
-    rows = largest_contributions(explanation, MAX_CONTRIBUTIONS)
+    rows = select_largest_contributions(explanation, MAX_CONTRIBUTIONS)
     return "contributions: " + ", ".join(f"{row.label} {row.value:+.3f}" for row in rows)
 
 
-def _text(text: str, style: str = "") -> Text:
+def _style(text: str, style: str = "") -> Text:
     return Text(_clean(text), style)
 
 

@@ -128,7 +128,7 @@ class ArtifactStore:
 
     def load_or_build_array(self, name: str, build: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the array in a .npy file; build it if missing or damaged."""
-        return array_from_npy(self.load_or_build(name, lambda: npy_bytes(build())))
+        return decode_npy(self.load_or_build(name, lambda: encode_npy(build())))
 
     def build_files(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
         """Return the paths of files; if one is missing or damaged, rebuild all: `write` receives a temporary path per file."""
@@ -203,7 +203,7 @@ def write_artifact(file: Path, content: bytes) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
 
-def append_artifact(file: Path, content: bytes) -> None:
+def write_journaled_artifact(file: Path, content: bytes) -> None:
     """Write a file, and append its entry to the journal of its directory; safe for concurrent processes."""
     entry = ManifestEntry("", write_artifact(file, content))
     try:
@@ -230,14 +230,14 @@ def read_manifest(file: Path) -> Manifest:
     return manifest
 
 
-def npy_bytes(array: np.ndarray) -> bytes:
+def encode_npy(array: np.ndarray) -> bytes:
     """Serialise an array in .npy format."""
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
-def array_from_npy(content: bytes) -> np.ndarray:
+def decode_npy(content: bytes) -> np.ndarray:
     """Deserialise an array in .npy format."""
     array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
     return array

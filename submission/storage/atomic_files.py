@@ -54,7 +54,7 @@ def write_atomic(file: Path, content: str | bytes) -> None:
         raise unwritable_error(file, error) from None
 
 
-def printable_name(file: Path) -> str:
+def get_printable_name(file: Path) -> str:
     """Return a file's name as text, with undecodable bytes escaped."""
     return os.fsencode(file.name).decode("utf-8", "backslashreplace")
 

@@ -52,7 +52,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
-        raise _damaged(directory / PROVENANCE, "lists files outside the directory")
+        raise _damage_error(directory / PROVENANCE, "lists files outside the directory")
     missing = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
     if missing:
         raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
@@ -63,7 +63,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read ({error.strerror}); restore it from the release") from None
         if file_hash != expected_hash:
-            raise _damaged(file, f"SHA-256 is not {expected_hash[:12]}…")
+            raise _damage_error(file, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
 
 
@@ -71,7 +71,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
     """Raise CheckpointError if `hashes`, read from provenance.json, lacks one of `files`."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
-        raise _damaged(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
+        raise _damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
 
 
 def read_provenance(directory: Path) -> Provenance:
@@ -80,7 +80,7 @@ def read_provenance(directory: Path) -> Provenance:
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(directory / PROVENANCE, error) from None
+        raise _damage_error(directory / PROVENANCE, error) from None
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
@@ -111,5 +111,5 @@ def encode_json(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _damaged(file: Path, reason: object) -> CheckpointError:
+def _damage_error(file: Path, reason: object) -> CheckpointError:
     return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from submission.paths import PROJECT_DIR, STOP_WORDS_FILE
 from submission.storage.atomic_files import sha256_file
 from submission.storage.hashing import combine_hashes
-from submission.timing import gc_paused
+from submission.timing import pause_gc
 
 PROGRAM = "submission.rank"
 REPORTING_MODULES = {  # modules that only report: neither they nor modules that only they import affect a run
@@ -56,44 +56,44 @@ def code_fingerprint(*modules: str, shallow: tuple[str, ...] = ()) -> str:
         modules: Dotted names of the modules that compute the artifact.
         shallow: Dotted names of modules to hash without their imports, such as callers that choose the arguments.
     """
-    files = dependency_files(*modules, shallow=shallow)
+    files = list_dependency_files(*modules, shallow=shallow)
     return _hash({*files, *map(_require_module_file, shallow)}, files)
 
 
 @cache
 def program_fingerprint() -> str:
-    """Return the hash of `program_files`; it must be equal on all nodes of a cluster."""
-    files = program_files()
+    """Return the hash of `list_program_files`; it must be equal on all nodes of a cluster."""
+    files = list_program_files()
     return _hash(files, files)
 
 
-def dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
+def list_dependency_files(*modules: str, shallow: Iterable[str] = ()) -> list[Path]:
     """Return the sorted files of modules and the project modules they import, except `shallow` and RESULT_NEUTRAL_MODULES."""
-    return _collect_files(modules, {*RESULT_NEUTRAL_MODULES, *shallow}, imported_names)
+    return _collect_files(modules, {*RESULT_NEUTRAL_MODULES, *shallow}, parse_imports)
 
 
-def program_files() -> list[Path]:
+def list_program_files() -> list[Path]:
     """Return the sorted files of `rank`, of all modules it imports and of all networks, except REPORTING_MODULES."""
-    return _collect_files([PROGRAM], REPORTING_MODULES, _imports_with_registered)
+    return _collect_files([PROGRAM], REPORTING_MODULES, _parse_imports_with_registered)
 
 
-def library_versions(files: Collection[Path]) -> dict[str, str]:
+def get_library_versions(files: Collection[Path]) -> dict[str, str]:
     """Return the installed versions of the distributions that files import or read (DATA_PACKAGES); "none" if missing."""
-    top_level = {name.split(".")[0] for file in files for name in imported_names(file)}
+    top_level = {name.split(".")[0] for file in files for name in parse_imports(file)}
     libraries = top_level - sys.stdlib_module_names - TRANSPORT_PACKAGES - {"submission", "training"}
     imported_distributions = {DISTRIBUTION_NAMES.get(name, name.replace("_", "-")) for name in libraries}
-    data_packages = {package for module, package in DATA_PACKAGES.items() if module_file(module) in files}
-    return {name: _installed_version(name) for name in sorted(imported_distributions | data_packages)}
+    data_packages = {package for module, package in DATA_PACKAGES.items() if find_module_file(module) in files}
+    return {name: _get_installed_version(name) for name in sorted(imported_distributions | data_packages)}
 
 
 @cache
-def imported_names(file: Path) -> frozenset[str]:
+def parse_imports(file: Path) -> frozenset[str]:
     """Return the names that a file imports, including imports inside functions."""
     return _parse(file).imports
 
 
 @cache
-def module_file(module: str) -> Path | None:
+def find_module_file(module: str) -> Path | None:
     """Return the file of a project module from its dotted name; None for other modules."""
     stem = PROJECT_DIR / module.replace(".", "/")
     return next((file for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()), None)
@@ -101,15 +101,15 @@ def module_file(module: str) -> Path | None:
 
 def clear_caches() -> None:
     """Clear the caches of this module, so that changed files are read again."""
-    for function in (code_fingerprint, program_fingerprint, imported_names, module_file, _parse, _installed_version):
+    for function in (code_fingerprint, program_fingerprint, parse_imports, find_module_file, _parse, _get_installed_version):
         function.cache_clear()
 
 
 def _hash(files: Collection[Path], importers: Collection[Path]) -> str:
     """Hash the syntax of `files`, and the library versions and stop words that `importers` use."""
     hashes = {file.relative_to(PROJECT_DIR).as_posix(): _parse(file).syntax_hash for file in sorted(files)}
-    hashes |= {name: release.split("+")[0] for name, release in library_versions(importers).items()}  # 2.13.0+cpu → 2.13.0
-    if any("submission.paths.STOP_WORDS_FILE" in imported_names(file) for file in importers):
+    hashes |= {name: release.split("+")[0] for name, release in get_library_versions(importers).items()}  # 2.13.0+cpu → 2.13.0
+    if any("submission.paths.STOP_WORDS_FILE" in parse_imports(file) for file in importers):
         hashes[STOP_WORDS_FILE.name] = sha256_file(STOP_WORDS_FILE)
     return combine_hashes(hashes)
 
@@ -118,18 +118,18 @@ def _collect_files(
     modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]
 ) -> list[Path]:
     pending, files = [_require_module_file(module) for module in modules], set()
-    excluded = {module_file(module) for module in excluded_modules}
+    excluded = {find_module_file(module) for module in excluded_modules}
     while pending:
         file = pending.pop()
         if file not in files and file not in excluded:
             files.add(file)
-            pending += [source for name in imports(file) if (source := module_file(name))]
+            pending += [source for name in imports(file) if (source := find_module_file(name))]
     return sorted(files)
 
 
-def _imports_with_registered(file: Path) -> frozenset[str]:
+def _parse_imports_with_registered(file: Path) -> frozenset[str]:
     """Return the names that a file imports; for a package that uses `submission.registry`, add all its modules."""
-    imports = imported_names(file)
+    imports = parse_imports(file)
     if file.name != "__init__.py" or "submission.registry" not in imports:
         return imports
     package = ".".join(file.parent.relative_to(PROJECT_DIR).parts)
@@ -137,14 +137,14 @@ def _imports_with_registered(file: Path) -> frozenset[str]:
 
 
 def _require_module_file(module: str) -> Path:
-    file = module_file(module)
+    file = find_module_file(module)
     if file is None:
         raise ValueError(f"{module}: not a module of this project")
     return file
 
 
 @cache
-def _installed_version(name: str) -> str:
+def _get_installed_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -171,7 +171,7 @@ def parse_source(source: bytes) -> ParsedModule:
     """Hash the syntax of a source, excluding code that only reports, and collect its imports."""
     syntax: list[str] = []
     imports: set[str] = set()
-    with gc_paused():  # garbage-collecting a million nodes takes as long as parsing them
+    with pause_gc():  # garbage-collecting a million nodes takes as long as parsing them
         _write_syntax(ast.parse(source), syntax, imports)
     return ParsedModule(hashlib.sha256("\n".join(syntax).encode()).hexdigest(), frozenset(imports))
 
@@ -185,7 +185,7 @@ def _write_syntax(value: Any, syntax: list[str], imports: set[str]) -> None:
         syntax.append("]")
     elif not isinstance(value, ast.AST):
         syntax.append(repr(value))
-    elif not isinstance(value, ast.expr_context) and not _only_reports(value, imports):
+    elif not isinstance(value, ast.expr_context) and not _is_result_neutral(value, imports):
         syntax.append(type(value).__name__)
         for field in _iter_fields(value):
             _write_syntax(field, syntax, imports)
@@ -209,7 +209,7 @@ def _iter_fields(node: ast.AST) -> Iterator[Any]:
     return (getattr(node, field, None) for field in node._fields)
 
 
-def _only_reports(node: ast.AST, imports: set[str]) -> bool:
+def _is_result_neutral(node: ast.AST, imports: set[str]) -> bool:
     """Return whether results do not depend on a statement (docstring, log, …); add the names it imports to `imports`."""
     match node:
         case ast.Import(names):

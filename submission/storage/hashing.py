@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from submission.errors import unreadable_input_error
-from submission.storage.atomic_files import printable_name, sha256_file
+from submission.storage.atomic_files import get_printable_name, sha256_file
 
 
 def combine_hashes(hashes: Mapping[str, str]) -> str:
@@ -16,13 +16,13 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
     """Return the SHA-256 of input files by file name; raise InputError if a file is unreadable."""
     try:
-        return {printable_name(file): sha256_file(file) for file in files}
+        return {get_printable_name(file): sha256_file(file) for file in files}
     except OSError as error:
         raise unreadable_input_error(error) from None
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of input files by file name, or by the keys of `files` if file names are not unique."""
-    names = [printable_name(file) for file in files.values()]
+    names = [get_printable_name(file) for file in files.values()]
     hashes = [hash_input_files([file])[name] for file, name in zip(files.values(), names, strict=True)]
     return dict(zip(names if len({*names}) == len(names) else files, hashes, strict=True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from submission.rankings import MAX_DEPTH, rank_by_score, ranking_rows, rankings_from_rows
+from submission.rankings import MAX_DEPTH, build_rankings, make_ranking_rows, rank_by_score
 from submission.retrieval.conclusion_bm25 import MAX_CONCLUSIONS
 from submission.retrieval.dense import (
     DenseIndex,
@@ -126,7 +126,7 @@ class DensePremiseStage(DenseStage):
         premises = make_premise_texts(execution.documents.searchable_docnos, execution.documents.read_texts)
         index = self._index_texts(execution, premises, execution.open_collection_cache, "index")
         hits = zip(topics["qid"], index.search(self._encode_topics(execution, topics), MAX_DEPTH), strict=True)
-        return rankings_from_rows([row for qid, (docnos, scores) in hits for row in ranking_rows(qid, docnos, scores)])
+        return build_rankings([row for qid, (docnos, scores) in hits for row in make_ranking_rows(qid, docnos, scores)])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the precision of the index."""

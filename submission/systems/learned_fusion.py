@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from submission.fusion.linear import LENGTH_FEATURE, LinearFusion, log_lengths, standardise_by_topic
+from submission.fusion.linear import LENGTH_FEATURE, LinearFusion, compute_log_lengths, standardise_by_topic
 from submission.rankings import sort_by_topic, truncate_rankings
 from submission.systems.execution import CheckpointStore, Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
@@ -69,7 +69,7 @@ class LearnedFusionStage(FusionStage):
                 columns[member.name] = _get_member_scores(execution, stages[member.name], member.pool_depth > 0, pairs)
         if model.length is not None:
             premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
-            columns[LENGTH_FEATURE] = log_lengths(premises.loc[pairs["docno"]], model.length.cap)
+            columns[LENGTH_FEATURE] = compute_log_lengths(premises.loc[pairs["docno"]], model.length.cap)
         return pairs[PAIR_COLUMNS].assign(**columns)
 
     def _get_pool_features(self, execution: Execution) -> pd.DataFrame:

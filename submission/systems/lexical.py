@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from submission.errors import CheckpointError, abbreviate
-from submission.rankings import MAX_DEPTH, ranking_rows, rankings_from_rows
+from submission.rankings import MAX_DEPTH, build_rankings, make_ranking_rows
 from submission.retrieval.lexical import LexicalParameters, Query, compute_term_contributions, parse_query, search_all
 from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.code_fingerprint import code_fingerprint
@@ -61,8 +61,8 @@ class LexicalStage(Stage):
         for qid, text, hits in zip(topics["qid"], topics["query"], results, strict=True):
             if not len(hits.documents):
                 log.warning("topic %s (%s): no document contains a query term; its ranking is empty", qid, abbreviate(text))
-            rows += ranking_rows(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
-        return rankings_from_rows(rows)
+            rows += make_ranking_rows(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
+        return build_rankings(rows)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the model and collection statistics used for retrieval."""

@@ -16,7 +16,12 @@ import pytest
 from submission.data.document_store import DocumentStore
 from submission.storage import code_fingerprint as fingerprint_module
 from submission.storage.artifact_store import ArtifactStore
-from submission.storage.code_fingerprint import RESULT_NEUTRAL_MODULES, code_fingerprint, dependency_files, module_file
+from submission.storage.code_fingerprint import (
+    RESULT_NEUTRAL_MODULES,
+    code_fingerprint,
+    find_module_file,
+    list_dependency_files,
+)
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import SERVICES, Execution
 from tests.conftest import ROOT
@@ -55,7 +60,7 @@ class KeyRecorder:
     def __init__(self, patch: Patch) -> None:
         self.of_hash: dict[str, set[Path]] = {}
         self.of_store: dict[Path, set[Path]] = {}
-        self.neutral = {module_file(module) for module in (*RESULT_NEUTRAL_MODULES, *SERVICES)}
+        self.neutral = {find_module_file(module) for module in (*RESULT_NEUTRAL_MODULES, *SERVICES)}
         self.unkeyed: dict[str, set[Path]] = {}
         for name in KEYING:
             patch.setattr(import_module(f"submission.{name}"), "code_fingerprint", self.fingerprint)
@@ -73,13 +78,13 @@ class KeyRecorder:
 
     @property
     def documents(self) -> list[Path]:
-        return dependency_files(DocumentStore.__module__)
+        return list_dependency_files(DocumentStore.__module__)
 
     def fingerprint(self, *modules: str, shallow: tuple[str, ...] = ()) -> str:
         digest = code_fingerprint(*modules, shallow=shallow)
         self.of_hash[digest] = {
-            *dependency_files(*modules, shallow=shallow),
-            *(file for name in shallow if (file := module_file(name))),
+            *list_dependency_files(*modules, shallow=shallow),
+            *(file for name in shallow if (file := find_module_file(name))),
         }
         return digest
 
@@ -149,6 +154,6 @@ def test_keys_depend_only_on_the_code_of_the_system(
         code_fingerprint.cache_clear()
         execution.compute_cache_key(system.stage)
         for name in DEPENDENTS:
-            if module_file(f"submission.{name}") in hashed:
+            if find_module_file(f"submission.{name}") in hashed:
                 dependents[name].add(system.name)
     assert dependents == DEPENDENTS

@@ -8,11 +8,11 @@ import pytest
 
 from submission.rankings import (
     COLUMNS,
+    build_rankings,
     decode_rankings,
     encode_rankings,
     rank_by_score,
     rank_by_score_stable,
-    rankings_from_rows,
     truncate_rankings,
     validate_rankings,
 )
@@ -36,12 +36,12 @@ def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
 
 
 def test_truncation_keeps_the_order() -> None:
-    assert list_rows(truncate_rankings(rankings_from_rows(VALID_ROWS), 1)) == VALID_ROWS[:2]
+    assert list_rows(truncate_rankings(build_rankings(VALID_ROWS), 1)) == VALID_ROWS[:2]
 
 
 @pytest.mark.parametrize("valid_rows", [VALID_ROWS, []])
 def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
-    rankings = rankings_from_rows(valid_rows)
+    rankings = build_rankings(valid_rows)
     validate_rankings(rankings, TOPICS, set())
     pd.testing.assert_frame_equal(decode_rankings(encode_rankings(rankings)), rankings)
     with pytest.raises(msgspec.MsgspecError):
@@ -62,9 +62,9 @@ def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
 )
 def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        validate_rankings(rankings_from_rows(invalid_rows), TOPICS, {"x"})
+        validate_rankings(build_rankings(invalid_rows), TOPICS, {"x"})
 
 
 def test_other_columns_raise() -> None:
     with pytest.raises(ValueError, match="columns"):
-        validate_rankings(rankings_from_rows(VALID_ROWS).drop(columns="rank"), TOPICS, set())
+        validate_rankings(build_rankings(VALID_ROWS).drop(columns="rank"), TOPICS, set())

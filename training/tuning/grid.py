@@ -14,7 +14,7 @@ import pandas as pd
 
 from submission import __version__
 from submission.errors import InputError, UsageError, abbreviate, suggest
-from submission.rankings import DEFAULT_DEPTH, RankingRow, ranking_rows, rankings_from_rows
+from submission.rankings import DEFAULT_DEPTH, RankingRow, build_rankings, make_ranking_rows
 from submission.retrieval.lexical import LexicalParameters, parse_query, search
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.code_fingerprint import code_fingerprint
@@ -235,8 +235,8 @@ def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFram
     rows: list[RankingRow] = []
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
         hits = search(index, parse_query(index, text, point.model, point.expansion), point.model, DEFAULT_DEPTH)
-        rows += ranking_rows(qid, (docnos[position] for position in hits.documents.tolist()), hits.scores)
-    return rankings_from_rows(rows)
+        rows += make_ranking_rows(qid, (docnos[position] for position in hits.documents.tolist()), hits.scores)
+    return build_rankings(rows)
 
 
 def _get_enrichment(point: LexicalParameters) -> Enrichment | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember, log_lengths, standardise_by_topic
+from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember, compute_log_lengths, standardise_by_topic
 
 MEMBERS = (LinearMember("dirichlet", {}, 200, 0.25), LinearMember("bm25", {}, 0, -0.125))
 MODEL = LinearFusion("1.1.0", 0.5, MEMBERS, LengthFeature(6.5, 1.0))
@@ -51,5 +51,5 @@ def test_equal_values_have_no_deviation(value: float) -> None:
 
 
 def test_log_lengths() -> None:
-    lengths = log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
+    lengths = compute_log_lengths(["", "one", "some\nfour  words here", "word " * 700], 6.5)
     assert lengths.tolist() == [0.0, 0.0, pytest.approx(np.log(4)), 6.5]

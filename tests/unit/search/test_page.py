@@ -24,7 +24,7 @@ def make_hit(text: str, stance: str) -> Hit:
 def render_text(text: str) -> str:
     failed = SystemResults("gru", error=CheckpointError(text))
     hits = [make_hit(text, "PRO"), make_hit(text, "")]
-    params = PageParams(text, ("bm25", "gru"), explained=(f"bm25 {text}",))
+    params = PageParams(text, ("bm25", "gru"), explained_hits=(f"bm25 {text}",))
     return render_results(SITE, params, SearchResults(text, [SystemResults("bm25", hits, 2), failed], 0.1), 2)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.search.snippets import Snippet, Span, compile_term_pattern, extract_snippet
+from submission.search.snippets import Snippet, Span, compile_word_pattern, extract_snippet
 from submission.text.index_terms import Stemmer, TermAnalyser
 
 WEIGHTS = {"zoos": 2.0, "cruel": 3.0, "animals": 0.5}
@@ -48,7 +48,7 @@ def test_snippet_time_is_linear(text: str) -> None:
 def test_words_yield_the_index_terms_of_the_text(text: str, stemmer: Stemmer) -> None:
     analyser = TermAnalyser(stemmer)
     assert list(
-        chain.from_iterable(analyser.analyse(match[0]) for match in compile_term_pattern().finditer(text))
+        chain.from_iterable(analyser.analyse(match[0]) for match in compile_word_pattern().finditer(text))
     ) == analyser.analyse(text)
 
 
@@ -57,4 +57,4 @@ def test_snippet_is_part_of_the_text(text: str) -> None:
     span, matches = extract_snippet(text, {**WEIGHTS, "zoo": 1.0}, TermAnalyser("none"))
     assert 0 <= span.start <= span.end <= len(text)
     assert text[slice(*span)].strip() == text[slice(*span)] or not text.strip()
-    assert all(isinstance(match, Span) and compile_term_pattern().fullmatch(text[slice(*match)]) for match in matches)
+    assert all(isinstance(match, Span) and compile_word_pattern().fullmatch(text[slice(*match)]) for match in matches)

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from submission.data.argument_metadata import ArgumentMetadata
 from submission.search.results import Hit, SearchResults, SystemResults
-from submission.search.snippets import Snippet, Span, compile_term_pattern
-from submission.search.terminal import render
+from submission.search.snippets import Snippet, Span, compile_word_pattern
+from submission.search.terminal import print_results
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.text.normalisation import sanitise
 
@@ -21,7 +21,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 def make_results(premise: str, conclusion: str = "zoos", explanation: ScoreExplanation | None = None) -> SystemResults:
     """Create the results of a system: a hit whose snippet is the whole premise, with every second word as a match."""
-    matches = [Span(*match.span()) for match in compile_term_pattern().finditer(premise)][::2]
+    matches = [Span(*match.span()) for match in compile_word_pattern().finditer(premise)][::2]
     snippet = Snippet(Span(0, len(premise)), matches)
     hit = Hit(1, 1.5, "doc", ArgumentMetadata("PRO", "portal"), conclusion, premise, snippet, [], explanation)
     return SystemResults("[b]bm25[/b]", [hit], 1)
@@ -32,7 +32,7 @@ def render_systems(*systems: SystemResults, width: int = 200, coloured: bool = F
         file=StringIO(), width=width, force_terminal=coloured, color_system="standard" if coloured else None,
         markup=False, highlight=False, emoji=False, _environ={},
     )  # fmt: skip
-    render(SearchResults("zoos?", list(systems), 0.1), 461, console)
+    print_results(SearchResults("zoos?", list(systems), 0.1), 461, console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 

@@ -13,7 +13,13 @@ import pytest
 
 from submission.errors import OutputError
 from submission.storage import artifact_store
-from submission.storage.artifact_store import JOURNAL_THRESHOLD, MANIFEST, ArtifactStore, append_artifact, read_manifest
+from submission.storage.artifact_store import (
+    JOURNAL_THRESHOLD,
+    MANIFEST,
+    ArtifactStore,
+    read_manifest,
+    write_journaled_artifact,
+)
 
 JOURNAL = f"{MANIFEST}.journal"
 
@@ -159,13 +165,13 @@ def test_failed_append_is_repaired(long_store: Path, monkeypatch: pytest.MonkeyP
 
 def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     ArtifactStore(tmp_path, {})
-    append_artifact(tmp_path / "a", b"1")
+    write_journaled_artifact(tmp_path / "a", b"1")
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b'\n{"name": "b", "fi')  # an incomplete entry, left by a killed process
-    append_artifact(tmp_path / "c", b"2")
+    write_journaled_artifact(tmp_path / "c", b"2")
     contents = {str(index): b"%d" % index for index in range(40)}
     with ProcessPoolExecutor(2) as pool:
-        list(pool.map(append_artifact, [tmp_path / name for name in contents], contents.values()))
+        list(pool.map(write_journaled_artifact, [tmp_path / name for name in contents], contents.values()))
     store = ArtifactStore(tmp_path, {})
     assert {name: store.read(name) for name in ("a", "b", "c", *contents)} == {"a": b"1", "b": None, "c": b"2", **contents}
     store.write("d", "3")

@@ -15,11 +15,11 @@ from submission.storage.code_fingerprint import (
     REPORTING_MODULES,
     clear_caches,
     code_fingerprint,
-    dependency_files,
-    library_versions,
-    module_file,
+    find_module_file,
+    get_library_versions,
+    list_dependency_files,
+    list_program_files,
     parse_source,
-    program_files,
     program_fingerprint,
 )
 from tests.conftest import ROOT
@@ -103,7 +103,7 @@ def test_library_versions_change_the_fingerprint(toy: Path, monkeypatch: pytest.
     def hash_with(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
         clear_caches()
-        assert library_versions(dependency_files("submission.rank")) == {"numpy": numpy}
+        assert get_library_versions(list_dependency_files("submission.rank")) == {"numpy": numpy}
         return code_fingerprint(*modules)
 
     assert hash_with("9.9", "submission.rank") == hash_with("9.9+cpu", "submission.rank") != hash_with("9.8", "submission.rank")
@@ -186,14 +186,14 @@ UNRELATED = {"training.plotting", "submission.systems.catalogue", "submission.mo
 
 @pytest.mark.parametrize("name", INDIRECT_IMPORTS)
 def test_training_results_depend_on_indirect_imports_only(name: str) -> None:
-    files = {*dependency_files(f"training.{name}")}
-    assert files >= {module_file(module) for module in INDIRECT_IMPORTS[name]}
-    assert not files & {module_file(module) for module in UNRELATED}
+    files = {*list_dependency_files(f"training.{name}")}
+    assert files >= {find_module_file(module) for module in INDIRECT_IMPORTS[name]}
+    assert not files & {find_module_file(module) for module in UNRELATED}
 
 
 def test_prepared_data_are_independent_of_systems() -> None:
     for name in ("pairs", "word_vectors", "term_weighting", "quality", "tagged_documents"):
-        files = dependency_files(f"training.data.{name}")
+        files = list_dependency_files(f"training.data.{name}")
         assert not any(file.is_relative_to(ROOT / "submission/systems") for file in files), name
 
 
@@ -208,8 +208,8 @@ def test_fingerprint_is_equal_in_all_processes() -> None:
 
 
 def test_program_has_all_networks_but_no_search() -> None:
-    files = {*program_files()}
+    files = {*list_program_files()}
     for name in ("rankers", "enrichers"):
         assert {*(ROOT / "submission" / "models" / name).glob("*.py")} <= files
-    assert not files & {module_file(name) for name in REPORTING_MODULES}
+    assert not files & {find_module_file(name) for name in REPORTING_MODULES}
     assert not any(file.is_relative_to(ROOT / name) for name in ("submission/search", "training") for file in files)
