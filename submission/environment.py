@@ -39,8 +39,8 @@ def main(files: list[str]) -> int:
     Returns 1 on failure, or EXIT_NO_PIP if this interpreter is that of a `.venv` without pip.
     """
     if sys.version_info < MIN_PYTHON:
-        required = ".".join(map(str, MIN_PYTHON))
-        print(f"error: this is Python {sys.version.split()[0]}; install Python {required} or later", file=sys.stderr)
+        min_version = ".".join(map(str, MIN_PYTHON))
+        print(f"error: this is Python {sys.version.split()[0]}; install Python {min_version} or later", file=sys.stderr)
         return 1
     missing = find_missing_requirements(files)
     if not missing:

@@ -82,7 +82,7 @@ def pluralise(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def unreadable_input_error(error: OSError) -> InputError:
+def build_unreadable_input_error(error: OSError) -> InputError:
     """Convert an OSError raised when reading an input file into an InputError."""
     return InputError(
         f"{error.filename}: cannot be read ({error.strerror}); check that it is mounted and that its permissions are sufficient"

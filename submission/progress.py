@@ -50,13 +50,13 @@ def track_weighted(items: Iterable[tuple[T, int]], total: int, description: str,
 
 def _track_in_log(items: Iterable[tuple[T, int]], total: int, description: str, unit: str) -> Iterator[T]:
     done_count = 0
-    start = last = time.monotonic()
+    start = last_log = time.monotonic()
     for item, weight in items:
         yield item
         done_count += weight
         now = time.monotonic()
-        if now - last >= LOG_INTERVAL_SECONDS:
-            last = now
+        if now - last_log >= LOG_INTERVAL_SECONDS:
+            last_log = now
             rate = done_count / (now - start)
             log.info(
                 "%s: %d of %d %s, %.1f/s, %.0f s left", description, done_count, total, unit, rate, (total - done_count) / rate

@@ -136,12 +136,12 @@ def _write_run(
         text = run_directory.read_run(name)
     else:
         rankings = execution.get_ranking(system.stage)
-        truncated = truncate_rankings(rankings, depth)
-        omitted_count = len(rankings) - len(truncated)
+        truncated_rankings = truncate_rankings(rankings, depth)
+        omitted_count = len(rankings) - len(truncated_rankings)
         if omitted_count:
             message = "%s: truncated to %d documents per topic, %d documents omitted"
             log.info(message, system.name, depth, omitted_count)
-        text = format_run(truncated, _make_tag(options, system))
+        text = format_run(truncated_rankings, _make_tag(options, system))
         run_directory.write_run(name, text, key)
     if is_primary:
         run_directory.write_run(PRIMARY_RUN_FILE, text, f"{name} {key}")

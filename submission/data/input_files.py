@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from submission.errors import InputError, abbreviate, unreadable_input_error
+from submission.errors import InputError, abbreviate, build_unreadable_input_error
 from submission.storage.atomic_files import open_regular
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def find_files(directory: Path, *patterns: str) -> list[Path]:
         expected = "expected a directory with topics*.xml and args.me JSON, or a TIREx data set"
         raise InputError(f"{directory}: input directory not found; {expected}") from None
     except OSError as error:
-        raise unreadable_input_error(error) from None
+        raise build_unreadable_input_error(error) from None
     return sorted(directory / name for name in names if any(fnmatch(name, pattern) for pattern in patterns))
 
 
@@ -50,7 +50,7 @@ def as_input_errors(file: Path) -> Iterator[None]:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{file}: damaged gzip file ({error}); copy the file again") from None
     except OSError as error:
-        raise unreadable_input_error(error) from None
+        raise build_unreadable_input_error(error) from None
     except UnicodeDecodeError as error:
         raise InputError(f"{file}: not UTF-8 at byte {error.start}; convert it to UTF-8") from None
     except RecursionError:

@@ -50,8 +50,8 @@ class RegressionEnsemble:
 
     def score(self, scores: Mapping[str, np.ndarray]) -> np.ndarray:
         """Compute ensemble scores from arrays of member scores, by member name; all arrays have the shape of the result."""
-        weighted = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
-        return np.asarray(self.intercept + np.sum(weighted, axis=0))
+        summands = [member.coefficient * member.min_max_scale(scores[member.name].astype(float)) for member in self.members]
+        return np.asarray(self.intercept + np.sum(summands, axis=0))
 
     def score_rankings(self, rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Score the union of the members' rankings `qid docno score`, by member name; return a frame with the same columns.
@@ -61,8 +61,8 @@ class RegressionEnsemble:
         table = pd.DataFrame(columns=["qid", "docno"], dtype=object)
         for member in self.members:
             ranking = rankings[member.name]
-            scaled = member.min_max_scale(ranking["score"].to_numpy(dtype=float))
-            scores = ranking[["qid", "docno"]].assign(**{member.name: scaled})
+            scaled_scores = member.min_max_scale(ranking["score"].to_numpy(dtype=float))
+            scores = ranking[["qid", "docno"]].assign(**{member.name: scaled_scores})
             table = table.merge(scores, on=["qid", "docno"], how="outer")
         weights = np.array([member.coefficient for member in self.members])
         values = table[[member.name for member in self.members]].fillna(0.0).to_numpy()

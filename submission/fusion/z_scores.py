@@ -8,7 +8,7 @@ def z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
     The order of the pool does not affect rounding.
     """
-    ordered = np.sort(reference)
+    sorted_reference = np.sort(reference)
     # Because of rounding, equal values may have a non-zero standard deviation.
-    deviation = ordered.std() if ordered[0] < ordered[-1] else 0.0
-    return np.asarray((values - ordered.mean()) / deviation) if deviation else np.zeros(len(values))
+    deviation = sorted_reference.std() if sorted_reference[0] < sorted_reference[-1] else 0.0
+    return np.asarray((values - sorted_reference.mean()) / deviation) if deviation else np.zeros(len(values))

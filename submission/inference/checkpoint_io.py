@@ -27,7 +27,7 @@ from submission.inference.device import move_to_device
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network, StoredTokeniser
 from submission.storage.atomic_files import read_regular
-from submission.storage.checkpoint_directory import CONFIG, read_json, require_hashes, verify_files, version_error
+from submission.storage.checkpoint_directory import CONFIG, build_version_error, read_json, require_hashes, verify_files
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
 PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; retrain the network"
@@ -107,7 +107,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             stored_probe = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=probe_type)
             recomputed_probe = cls.run_probe(network.eval(), tokeniser)
         except LOAD_ERRORS as error:
-            raise version_error(directory, error, version) from None
+            raise build_version_error(directory, error, version) from None
         require_hashes(directory, hashes, (tokeniser.file,))
         if len(stored_probe) != len(recomputed_probe):
             raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")

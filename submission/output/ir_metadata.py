@@ -79,8 +79,8 @@ def build_run_entry(system: System, execution: Execution, seconds: float, depth:
     ranking_file, checkpoints = execution.input.ranking_file, execution.checkpoints
     entry |= {"ranks": system.stage.describe_input(ranking_file)} if ranking_file else system.stage.get_metadata(get_stage_name)
     if fingerprints := system.stage.get_fingerprints(checkpoints):
-        sources = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
-        data = _merge_training_data({item.data: {"licence": item.licence, "files": item.input}} for item in sources)
+        training_data = [read_provenance(checkpoints.directory / name).training_data for name in fingerprints]
+        data = _merge_training_data({item.data: {"licence": item.licence, "files": item.input}} for item in training_data)
         entry |= {"checkpoints": fingerprints, "training data": data}
     return entry
 
@@ -159,11 +159,11 @@ def detect_cpu() -> str:
 
 def _merge_training_data(entries: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Merge the training data of several entries by data set, uniting the file hashes of each data set."""
-    merged: dict[str, dict[str, Any]] = {}
+    merged_data: dict[str, dict[str, Any]] = {}
     for entry in entries:
         for name, data in entry.items():
-            merged.setdefault(name, {"licence": data["licence"], "files": {}})["files"] |= data["files"]
-    return merged
+            merged_data.setdefault(name, {"licence": data["licence"], "files": {}})["files"] |= data["files"]
+    return merged_data
 
 
 def measure_peak_memory() -> int:

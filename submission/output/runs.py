@@ -43,13 +43,13 @@ def format_run(run: pd.DataFrame, tag: str) -> str:
 
 def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
     """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to the original as possible."""
-    rounded = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
-    decreasing, lower_bounds = [], [-MAX_SCORE]
+    rounded_scores = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
+    decreasing_scores, lower_bounds = [], [-MAX_SCORE]
     previous = np.float32(np.inf)
     with np.errstate(over="ignore"):  # nextafter may reach -inf; the lower bounds correct it
-        for score in rounded:
+        for score in rounded_scores:
             previous = min(score, np.nextafter(previous, np.float32(-np.inf)))
-            decreasing.append(previous)
-    for _ in rounded[1:]:  # leave room for the following scores
+            decreasing_scores.append(previous)
+    for _ in rounded_scores[1:]:  # leave room for the following scores
         lower_bounds.append(np.nextafter(lower_bounds[-1], np.float32(np.inf)))
-    return list(map(max, decreasing, reversed(lower_bounds)))
+    return list(map(max, decreasing_scores, reversed(lower_bounds)))

@@ -51,14 +51,14 @@ class ConclusionIndex:
     @classmethod
     def build(cls, collection: pd.DataFrame) -> Self:
         """Build the index of a collection `docno conclusion`."""
-        normalised = collection["conclusion"].map({text: normalise(text) for text in collection["conclusion"].unique()})
+        normal_forms = {text: normalise(text) for text in collection["conclusion"].unique()}
         docnos_by_conclusion: dict[str, list[str]] = {}
-        for conclusion, docno in zip(normalised, collection["docno"], strict=True):
+        for conclusion, docno in zip(collection["conclusion"].map(normal_forms), collection["docno"], strict=True):
             docnos_by_conclusion.setdefault(conclusion, []).append(docno)
         conclusions = sorted(docnos_by_conclusion)
         # Intern terms to save memory: args.me has 66,000 unique conclusions.
-        tokenised = [[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions]
-        bm25 = BM25Okapi(tokenised, k1=K1, b=B, epsilon=EPSILON)
+        tokenised_conclusions = [[sys.intern(term) for term in conclusion.split()] for conclusion in conclusions]
+        bm25 = BM25Okapi(tokenised_conclusions, k1=K1, b=B, epsilon=EPSILON)
         terms, idf = list(bm25.idf), np.array(list(bm25.idf.values()))
         if not (idf > 0).any():  # with one or two conclusions, no idf is positive: use equal weights
             idf[:] = 1.0
@@ -89,8 +89,8 @@ class ConclusionIndex:
     def find_top_conclusions(self, query: str) -> list[tuple[int, float]]:
         """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0; ties go to the first."""
         scores = self.score_all(query)
-        matches = np.flatnonzero(scores > 0)
-        order = matches[top_k(scores[matches], MAX_CONCLUSIONS)]
+        matching_rows = np.flatnonzero(scores > 0)
+        order = matching_rows[top_k(scores[matching_rows], MAX_CONCLUSIONS)]
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def to_bytes(self) -> bytes:

@@ -144,8 +144,8 @@ def encode_shard(checkpoint: RankerCheckpoint, device: torch.device, shard: tupl
         entries = np.empty(len(term), dtype=POSTING_DTYPE)
         entries["term"], entries["document"], entries["weight"] = term, rows[document] + start, values[document, term]
         postings.append(entries)
-    merged = np.concatenate(postings)
-    return encode_npy(merged[np.lexsort((merged["document"], merged["term"]))])
+    shard_postings = np.concatenate(postings)
+    return encode_npy(shard_postings[np.lexsort((shard_postings["document"], shard_postings["term"]))])
 
 
 def _get_latent_ranker(checkpoint: RankerCheckpoint) -> LatentRanker:

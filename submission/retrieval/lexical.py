@@ -141,14 +141,14 @@ def build_query(terms: Iterable[str]) -> Query:
 def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
     """Return at most `depth` top documents that contain a query term; ties go to the lower document number."""
     statistics, scores = index.get_statistics(list(query)), np.zeros(len(index.lengths))
-    matched = np.zeros(len(index.lengths), dtype=bool)
+    is_match = np.zeros(len(index.lengths), dtype=bool)
     for term_index, (term, weight) in enumerate(query.items()):
         postings, tf = index.get_postings(term)
         if len(postings):
             documents = postings.astype(np.intp)  # converted once for three uses
             scores[documents] += model.score_term(tf, index.lengths.take(documents), weight, statistics, term_index)
-            matched[documents] = True
-    hits = np.flatnonzero(matched)
+            is_match[documents] = True
+    hits = np.flatnonzero(is_match)
     hit_scores = scores[hits] + model.score_length(index.lengths[hits], query.values())
     order = top_k(hit_scores, depth)
     return Hits(hits[order], hit_scores[order])

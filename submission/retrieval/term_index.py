@@ -259,8 +259,8 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
         packed = np.repeat(document, sizes) + word_terms.lookup(word)
         order = np.argsort(packed)
         starts = np.flatnonzero(np.diff(packed[order], prepend=-1))
-        summed = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
-        arrays.append(_unpack_entries(packed[order][starts], summed, len(batch)))
+        frequency_sums = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
+        arrays.append(_unpack_entries(packed[order][starts], frequency_sums, len(batch)))
     return _encode_shard(word_terms.terms, arrays)
 
 

@@ -14,7 +14,7 @@ import xxhash
 
 from submission.errors import OutputError
 from submission.storage import atomic_files
-from submission.storage.atomic_files import open_regular, read_regular, remove_if_possible, unwritable_error, write_atomic
+from submission.storage.atomic_files import build_unwritable_error, open_regular, read_regular, remove_if_possible, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +75,12 @@ class ArtifactStore:
         """
         atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
-        previous = read_manifest(self._manifest_path)
-        expected_names = {*expected_names, *previous.files}
+        previous_manifest = read_manifest(self._manifest_path)
+        expected_names = {*expected_names, *previous_manifest.files}
         existing_names = sorted(expected_names & {file.name for file in directory.iterdir()})
-        changed_inputs = [name for name, value in inputs.items() if previous.inputs.get(name) != value]
+        changed_inputs = [name for name, value in inputs.items() if previous_manifest.inputs.get(name) != value]
         if existing_names and changed_inputs and not overwrite:
-            origin = f"made from another {' and '.join(changed_inputs)}" if previous.files else "of unknown origin"
+            origin = f"made from another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
             raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing_names)}); {advice}")
         # List the directory only once: the cost of a write must not grow with the number of files.
@@ -90,8 +90,8 @@ class ArtifactStore:
         self._outdated_names = existing_names if changed_inputs else []
         self._journal_path = _journal_path(self._manifest_path)
         # The first update merges an existing journal into the manifest.
-        self._journal_length = len(previous.files) if self._journal_path.exists() else 0
-        self._manifest = Manifest(dict(inputs), {} if changed_inputs else previous.files)
+        self._journal_length = len(previous_manifest.files) if self._journal_path.exists() else 0
+        self._manifest = Manifest(dict(inputs), {} if changed_inputs else previous_manifest.files)
 
     def __contains__(self, name: str) -> bool:
         """Return whether the manifest has an entry for a file."""
@@ -116,7 +116,7 @@ class ArtifactStore:
             self._remove_stale(name)
             self._update_manifest(name, ManifestEntry("", xxh3))
         except OSError as error:
-            raise unwritable_error(self.directory, error) from None
+            raise build_unwritable_error(self.directory, error) from None
 
     def load_or_build(self, name: str, build: Callable[[], bytes]) -> bytes:
         """Return the content of a file; build it if missing or damaged."""
@@ -143,7 +143,7 @@ class ArtifactStore:
         """
         for name in names:
             self._remove_stale(name)
-        temporary_files = [atomic_files.temporary_path(self.directory / name) for name in names]
+        temporary_files = [atomic_files.get_temporary_path(self.directory / name) for name in names]
         try:
             write(*temporary_files)
             for file, name in zip(temporary_files, names, strict=True):
@@ -152,7 +152,7 @@ class ArtifactStore:
                 self._update_manifest(name, ManifestEntry(key, _xxh3_file(file)))
                 file.replace(self.directory / name)
         except OSError as error:
-            raise unwritable_error(self.directory, error) from None
+            raise build_unwritable_error(self.directory, error) from None
         finally:
             for file in temporary_files:
                 remove_if_possible(file)
@@ -181,8 +181,8 @@ class ArtifactStore:
         """Add an entry: rewrite the manifest or append to the journal, so that adding n files takes O(n) time."""
         if self._outdated_names:
             remove_if_possible(self._journal_path)
-            for outdated in self._outdated_names:
-                remove_if_possible(self.directory / outdated)
+            for outdated_name in self._outdated_names:
+                remove_if_possible(self.directory / outdated_name)
         self._outdated_names = []
         self._manifest.files[name] = entry
         entry_count, journal_length = len(self._manifest.files), self._journal_length
@@ -209,7 +209,7 @@ def write_journaled_artifact(file: Path, content: bytes) -> None:
     try:
         _append_entry(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
     except OSError as error:
-        raise unwritable_error(file, error) from None
+        raise build_unwritable_error(file, error) from None
 
 
 def read_manifest(file: Path) -> Manifest:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from submission.errors import OutputError
 
-TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `temporary_path`
+TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `get_temporary_path`
 FILE_TYPES = {
     "a directory": stat.S_ISDIR, "a FIFO": stat.S_ISFIFO, "a character device": stat.S_ISCHR, "a block device": stat.S_ISBLK,
 }  # fmt: skip
@@ -26,15 +26,15 @@ def create_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable_directory_error(directory, error) from None
+        raise build_unwritable_directory_error(directory, error) from None
 
 
-def unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
+def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputError:
     """Return the error for a directory that cannot be created or opened."""
     return OutputError(f"{directory}: not a writable directory ({error.strerror}); choose another directory")
 
 
-def unwritable_error(path: Path, error: OSError) -> OutputError:
+def build_unwritable_error(path: Path, error: OSError) -> OutputError:
     """Return the error for a file or directory that cannot be written."""
     reason = error.strerror or error
     return OutputError(f"{path}: cannot be written ({reason}); free disk space or choose another directory")
@@ -42,7 +42,7 @@ def unwritable_error(path: Path, error: OSError) -> OutputError:
 
 def write_atomic(file: Path, content: str | bytes) -> None:
     """Write a file so that it always has either its complete old or its complete new content."""
-    temporary = temporary_path(file)
+    temporary = get_temporary_path(file)
     try:
         with temporary.open("wb") as stream:
             stream.write(content.encode() if isinstance(content, str) else content)
@@ -51,7 +51,7 @@ def write_atomic(file: Path, content: str | bytes) -> None:
         temporary.replace(file)
     except OSError as error:
         remove_if_possible(temporary)
-        raise unwritable_error(file, error) from None
+        raise build_unwritable_error(file, error) from None
 
 
 def get_printable_name(file: Path) -> str:
@@ -59,7 +59,7 @@ def get_printable_name(file: Path) -> str:
     return os.fsencode(file.name).decode("utf-8", "backslashreplace")
 
 
-def temporary_path(file: Path) -> Path:
+def get_temporary_path(file: Path) -> Path:
     """Return the path in the same directory under which this process writes a file before renaming it."""
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
@@ -100,7 +100,7 @@ def write_directory_atomic(directory: Path, contents: Mapping[str, bytes]) -> No
             directory.replace(backup)
             staging.replace(directory)
     except OSError as error:
-        raise unwritable_error(directory, error) from None
+        raise build_unwritable_error(directory, error) from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(backup, ignore_errors=True)

@@ -52,7 +52,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
-        raise _damage_error(directory / PROVENANCE, "lists files outside the directory")
+        raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
     missing = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
     if missing:
         raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
@@ -63,7 +63,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         except OSError as error:
             raise CheckpointError(f"{file}: cannot be read ({error.strerror}); restore it from the release") from None
         if file_hash != expected_hash:
-            raise _damage_error(file, f"SHA-256 is not {expected_hash[:12]}…")
+            raise _build_damage_error(file, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
 
 
@@ -71,7 +71,7 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
     """Raise CheckpointError if `hashes`, read from provenance.json, lacks one of `files`."""
     unlisted = sorted({*files} - {*hashes})
     if unlisted:
-        raise _damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
+        raise _build_damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
 
 
 def read_provenance(directory: Path) -> Provenance:
@@ -80,7 +80,7 @@ def read_provenance(directory: Path) -> Provenance:
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
     except (OSError, ValueError, RecursionError) as error:
-        raise _damage_error(directory / PROVENANCE, error) from None
+        raise _build_damage_error(directory / PROVENANCE, error) from None
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
@@ -92,10 +92,10 @@ def read_config(directory: Path, config_type: type[T]) -> T:
         version = config["version"]
         return msgspec.convert(config, config_type)
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise version_error(directory, error, version) from None
+        raise build_version_error(directory, error, version) from None
 
 
-def version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
+def build_version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
     """Return the error for a checkpoint that is incompatible with this version."""
     reason = f"written by version {version}, incompatible with {__version__} ({error})"
     return CheckpointError(f"{directory}: {reason}; retrain it")
@@ -111,5 +111,5 @@ def encode_json(value: object) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _damage_error(file: Path, reason: object) -> CheckpointError:
+def _build_damage_error(file: Path, reason: object) -> CheckpointError:
     return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")

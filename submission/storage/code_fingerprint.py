@@ -117,13 +117,13 @@ def _hash(files: Collection[Path], importers: Collection[Path]) -> str:
 def _collect_files(
     modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]
 ) -> list[Path]:
-    pending, files = [_require_module_file(module) for module in modules], set()
-    excluded = {find_module_file(module) for module in excluded_modules}
-    while pending:
-        file = pending.pop()
-        if file not in files and file not in excluded:
+    pending_files, files = [_require_module_file(module) for module in modules], set()
+    excluded_files = {find_module_file(module) for module in excluded_modules}
+    while pending_files:
+        file = pending_files.pop()
+        if file not in files and file not in excluded_files:
             files.add(file)
-            pending += [source for name in imports(file) if (source := find_module_file(name))]
+            pending_files += [source for name in imports(file) if (source := find_module_file(name))]
     return sorted(files)
 
 

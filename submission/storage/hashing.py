@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from submission.errors import unreadable_input_error
+from submission.errors import build_unreadable_input_error
 from submission.storage.atomic_files import get_printable_name, sha256_file
 
 
@@ -18,7 +18,7 @@ def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
     try:
         return {get_printable_name(file): sha256_file(file) for file in files}
     except OSError as error:
-        raise unreadable_input_error(error) from None
+        raise build_unreadable_input_error(error) from None
 
 
 def hash_named_files(files: Mapping[str, Path]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from submission.errors import OutputError
-from submission.storage.atomic_files import unwritable_directory_error
+from submission.storage.atomic_files import build_unwritable_directory_error
 
 
 @contextmanager
@@ -16,7 +16,7 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
-        raise unwritable_directory_error(directory, error) from None
+        raise build_unwritable_directory_error(directory, error) from None
     try:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)

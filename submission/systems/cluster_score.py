@@ -42,11 +42,11 @@ class ClusterScoreStage(Stage):
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         top_documents = self._get_top_documents(execution)
-        matched = _add_debate_ids(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
+        scored_pairs = _add_debate_ids(pairs[["qid", "docno"]]).merge(top_documents, on=["qid", "docno", "debate"], how="left")
         totals = top_documents.groupby(DEBATE_COLUMNS)["score"].agg(["sum", "size"]).reset_index()
-        matched = matched.merge(totals, on=DEBATE_COLUMNS, how="left")
-        total, count = matched["sum"].fillna(0.0).to_numpy(), matched["size"].fillna(0).to_numpy()
-        is_unranked = matched["score"].isna().to_numpy()
+        scored_pairs = scored_pairs.merge(totals, on=DEBATE_COLUMNS, how="left")
+        total, count = scored_pairs["sum"].fillna(0.0).to_numpy(), scored_pairs["size"].fillna(0).to_numpy()
+        is_unranked = scored_pairs["score"].isna().to_numpy()
         if is_unranked.any():
             unranked_pairs = pairs.loc[is_unranked, ["qid", "docno"]].reset_index(drop=True)
             total[is_unranked] += self.retriever.score(execution, unranked_pairs)

@@ -23,14 +23,14 @@ class EnsembleStage(FusionStage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the union of the members' top `MEMBER_DEPTH` documents."""
-        combined = self.load_checkpoint(execution.checkpoints).score_rankings(self._get_member_rankings(execution))
-        return rank_by_score(combined, execution.topics)
+        fused_scores = self.load_checkpoint(execution.checkpoints).score_rankings(self._get_member_rankings(execution))
+        return rank_by_score(fused_scores, execution.topics)
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; the score of a document in no member's top documents is the intercept."""
         regression = self.load_checkpoint(execution.checkpoints)
-        combined = regression.score_rankings(self._get_member_rankings(execution))
-        scores = pairs[["qid", "docno"]].merge(combined, on=["qid", "docno"], how="left")["score"]
+        fused_scores = regression.score_rankings(self._get_member_rankings(execution))
+        scores = pairs[["qid", "docno"]].merge(fused_scores, on=["qid", "docno"], how="left")["score"]
         return scores.fillna(regression.intercept).to_numpy()
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:

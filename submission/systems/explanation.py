@@ -100,8 +100,8 @@ def _occlude_tokens(
     checkpoint: RankerCheckpoint, query: list[int], premise: list[int], score: float, device: torch.device
 ) -> list[ExplanationRow]:
     """Compute the change of the score if each premise token in turn is omitted."""
-    occluded = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
-    pairs = TokenisedPairs(PaddedTexts.from_ids([query]), occluded, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
+    variants = PaddedTexts.from_ids([premise[:position] + premise[position + 1 :] for position in range(len(premise))])
+    pairs = TokenisedPairs(PaddedTexts.from_ids([query]), variants, np.zeros(len(premise), dtype=int), np.arange(len(premise)))
     scores, tokens = score_pairs(checkpoint.network, pairs, device), checkpoint.tokeniser.to_tokens(premise)
     return [
         ExplanationRow(new_score - score, token, f"position {position}")

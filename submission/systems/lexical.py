@@ -115,14 +115,14 @@ class LexicalStage(Stage):
             if position < len(collection) and collection[position] == docno:
                 terms, frequencies = index.get_document_terms(position)
                 counts[docno] = Counter(dict(zip(terms, frequencies.tolist(), strict=True)))
-        unindexed = execution.documents.read_texts(set(docnos) - counts.keys())
+        unindexed_documents = execution.documents.read_texts(set(docnos) - counts.keys())
         if self.enrichment is None:
-            unindexed_counts = index.count_terms(unindexed)
+            unindexed_counts = index.count_terms(unindexed_documents)
         else:
             fields = self.load_checkpoint(execution.checkpoints).index.fields
-            words = self.enrichment.compute_word_frequencies(execution, fields, unindexed)
-            unindexed_counts = [index.count_enriched_terms(frequencies) for frequencies in words]
-        counts |= dict(zip(unindexed["docno"], unindexed_counts, strict=True))
+            word_frequencies = self.enrichment.compute_word_frequencies(execution, fields, unindexed_documents)
+            unindexed_counts = [index.count_enriched_terms(frequencies) for frequencies in word_frequencies]
+        counts |= dict(zip(unindexed_documents["docno"], unindexed_counts, strict=True))
         return [counts[docno] for docno in docnos]
 
     def _compute_contributions(

@@ -37,15 +37,15 @@ class QualityRerankingStage(Stage):
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs; a document missing from the topic's relevance ranking scores below all documents in it."""
-        scored = self._get_scored_ranking(execution)
-        known_scores = pairs[["qid", "docno"]].merge(scored, on=["qid", "docno"], how="left")["score"]
-        fallback_scores = pairs["qid"].map(scored.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
+        scored_ranking = self._get_scored_ranking(execution)
+        known_scores = pairs[["qid", "docno"]].merge(scored_ranking, on=["qid", "docno"], how="left")["score"]
+        fallback_scores = pairs["qid"].map(scored_ranking.groupby("qid")["score"].min()).fillna(0.0).to_numpy() - SCORE_GAP
         return np.where(known_scores.isna(), fallback_scores, known_scores)
 
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down into relevance and quality, with the score change for each omitted word piece (occlusion)."""
-        interpolation, scored = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
-        top = scored[scored["quality"].notna()].reset_index(drop=True)
+        interpolation, scored_ranking = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
+        top = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)
         if docno not in set(top["docno"]):
             summary = f"not re-ranked by quality: below the top {len(top)} documents"
@@ -82,9 +82,9 @@ class QualityRerankingStage(Stage):
         interpolation, ranking = self.load_checkpoint(execution.checkpoints), execution.get_ranking(self.relevance)
         top = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
         quality = top.assign(quality=self.quality.score(execution, top).astype(float))
-        scored = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
+        scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
         scores = [
             interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
-            for _, rows in scored.groupby("qid", sort=False)
+            for _, rows in scored_ranking.groupby("qid", sort=False)
         ]
-        return scored.assign(score=np.concatenate([np.empty(0), *scores]))
+        return scored_ranking.assign(score=np.concatenate([np.empty(0), *scores]))

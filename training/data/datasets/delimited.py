@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Literal
 
-from submission.errors import InputError, abbreviate, pluralise, unreadable_input_error
+from submission.errors import InputError, abbreviate, build_unreadable_input_error, pluralise
 from submission.storage.atomic_files import read_regular
 
 
@@ -78,7 +78,7 @@ def read_text(file: Path) -> str:
     try:
         return read_regular(file).decode("utf-8")
     except OSError as error:
-        raise unreadable_input_error(error) from None
+        raise build_unreadable_input_error(error) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(f"{file}, line {line}: not valid UTF-8 ({error.reason}); download the file again") from None
