@@ -58,10 +58,10 @@ def find_corpus_files(directory: Path) -> list[Path]:
     """
     files = find_files(directory, *(f"{name}{extension}" for name in (*PORTALS, "args-me*") for extension in EXTENSIONS))
     if not files:
-        expected = ", ".join(f"{portal}.json" for portal in PORTALS)
+        portal_files = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
             describe_unsupported_corpus(directory)
-            or f"{directory}: no corpus found; expected args-me*.json, or {expected} "
+            or f"{directory}: no corpus found; expected args-me*.json, or {portal_files} "
             "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files

@@ -154,11 +154,11 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
         return
     json_scan = scan(data)
     arguments: list[msgspec.Raw] = []
-    if json_scan.non_finite and not json_scan.syntax_issue:
+    if json_scan.non_finite_issues and not json_scan.syntax_issue:
         with suppress(msgspec.ValidationError):
-            arguments = msgspec.json.decode(json_scan.repaired, type=_RawCorpus).arguments
+            arguments = msgspec.json.decode(json_scan.repaired_text, type=_RawCorpus).arguments
     invalid_positions = set()
-    for constant in json_scan.non_finite:
+    for constant in json_scan.non_finite_issues:
         position, location, path = _locate(file, constant)
         invalid_positions.add(position)
         suffix = _format_id_suffix(arguments[position - 1]) if position and arguments else ""
@@ -166,7 +166,7 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
         yield InputError(f"{location}{suffix}: {reason}")
     if json_scan.syntax_issue or isinstance(error, UnicodeDecodeError):
         yield _build_syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
-    elif not json_scan.non_finite:
+    elif not json_scan.non_finite_issues:
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     for position, raw in enumerate(arguments, 1):
         if position not in invalid_positions:
@@ -211,7 +211,7 @@ def _format_id_suffix(data: bytes | msgspec.Raw) -> str:
         except msgspec.ValidationError:
             return ""
         except (ValueError, RecursionError):
-            docno = msgspec.json.decode(scan(bytes(data)).repaired, type=_IdOnly).id
+            docno = msgspec.json.decode(scan(bytes(data)).repaired_text, type=_IdOnly).id
     except (ValueError, RecursionError):
         return ""
     return "" if is_invalid_id(docno) else f" (id {abbreviate(docno)})"

@@ -46,7 +46,7 @@ class Dataset:
 
     Args:
         directory: Directory with topics and documents in a supported format.
-        input_run: Run to re-rank, or a directory with run.txt.
+        input_run: Run to re-rank, or a directory with run.txt; None: re-rank the candidates of the input directory, if any.
         qid: Id of the only topic to use; None: all topics.
         order: Order of a supplied ranking, see `sort_ranking`.
     """

@@ -34,7 +34,7 @@ class DocumentStore:
         return type(self), (self._directory, self._min_words)
 
     @cached_property
-    def size(self) -> int:
+    def document_count(self) -> int:
         """Number of all documents, including those too short for the collection."""
         return int(self._query("select count(*) from documents")[0][0])
 
@@ -53,7 +53,7 @@ class DocumentStore:
     def read_conclusions(self) -> pd.DataFrame:
         """Return `docno conclusion` of the collection, sorted by docno; raise InputError if all conclusions are empty."""
         conclusions = self._select(["docno", "conclusion"], self.collection_docnos)
-        validate_collection(conclusions, self.size, self._min_words)
+        validate_collection(conclusions, self.document_count, self._min_words)
         return conclusions
 
     def read_texts(self, docnos: Collection[str]) -> pd.DataFrame:

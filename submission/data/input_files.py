@@ -85,14 +85,14 @@ def raise_on_error(records: Iterable[T | InputError]) -> Iterator[T]:
 
 def collect(records: Iterable[T | InputError]) -> tuple[list[T], list[str]]:
     """Return the valid records, and the messages of all errors."""
-    valid: list[T] = []
+    valid_records: list[T] = []
     issues = []
     for record in records:
         if isinstance(record, InputError):
             issues.append(str(record))
         else:
-            valid.append(record)
-    return valid, issues
+            valid_records.append(record)
+    return valid_records, issues
 
 
 def raise_first(issues: list[str]) -> None:

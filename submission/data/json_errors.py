@@ -32,20 +32,20 @@ class SyntaxIssue(NamedTuple):
 class JsonScan(NamedTuple):
     """Errors of a JSON text, and a copy of the text with NaN and Infinity replaced."""
 
-    repaired: bytearray  # text with 0 in place of NaN and Infinity
-    non_finite: list[SyntaxIssue]  # NaN and Infinity before the syntax error
+    repaired_text: bytearray  # text with 0 in place of NaN and Infinity
+    non_finite_issues: list[SyntaxIssue]  # NaN and Infinity before the syntax error
     syntax_issue: SyntaxIssue | None
 
 
 def scan(data: Buffer) -> JsonScan:
     """Find NaN, Infinity and the first syntax error in an invalid JSON text."""
-    repaired, constants = bytearray(data), []
+    repaired_text, constants = bytearray(data), []
     for start, token, path in _iter_tokens(data, len(data)):
         if token in NON_FINITE_TOKENS:
-            repaired[start : start + len(token)] = b"0".ljust(len(token))
+            repaired_text[start : start + len(token)] = b"0".ljust(len(token))
             constants.append(SyntaxIssue(start, token.decode(), _drop_unknown_keys(path)))
-    issue = _find_syntax_issue(repaired)
-    return JsonScan(repaired, [constant for constant in constants if not issue or constant.offset < issue.offset], issue)
+    issue = _find_syntax_issue(repaired_text)
+    return JsonScan(repaired_text, [constant for constant in constants if not issue or constant.offset < issue.offset], issue)
 
 
 def format_path(path: JsonPath) -> str:
@@ -76,9 +76,9 @@ def describe_line_error(line: bytes, error: Exception) -> str:
         return abbreviate(str(error), 200)
     issue = find_invalid_utf8(line)
     if not issue:
-        _, non_finite, issue = scan(line)
-        if non_finite:
-            return f"{format_path(non_finite[0].path)} is {non_finite[0].reason}; {NON_FINITE_HINT}"
+        _, non_finite_issues, issue = scan(line)
+        if non_finite_issues:
+            return f"{format_path(non_finite_issues[0].path)} is {non_finite_issues[0].reason}; {NON_FINITE_HINT}"
     if not issue:
         return f"malformed JSON ({abbreviate(str(error), 200)})"
     location = f", in {format_path(issue.path)}" if issue.path else ""

@@ -64,10 +64,11 @@ def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
         by_category.setdefault((issue.level, issue.category), []).append(issue)
     lines = []
     for (level, category), group in by_category.items():
-        first = group[0]
-        count = "" if first.line is None else f" in line {first.line}" if len(group) == 1 else f" in {len(group):,} lines"
-        position = f"line {first.line}: " if len(group) > 1 and first.line is not None else ""
-        lines.append(f"{path}: {level}: {category}{count}: {position}{first.message}")
+        first_issue = group[0]
+        line = first_issue.line
+        count = "" if line is None else f" in line {line}" if len(group) == 1 else f" in {len(group):,} lines"
+        position = f"line {line}: " if len(group) > 1 and line is not None else ""
+        lines.append(f"{path}: {level}: {category}{count}: {position}{first_issue.message}")
     return lines
 
 
@@ -111,9 +112,9 @@ def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) ->
             yield _stricter("unknown topic", line_number, f"{topic} is not in the input; remove its lines")
         seen_qids.add(qid)
     if topics is not None and seen_qids and not seen_qids & set(topics):
-        missing = format_missing(len(seen_qids), len(seen_qids), "topic")
+        cause = format_missing(len(seen_qids), len(seen_qids), "topic")
         hint = suggest_normalisation(sorted(seen_qids), topics)
-        yield _stricter("no topic in common with the input", None, f"{missing} in the input.{hint}")
+        yield _stricter("no topic in common with the input", None, f"{cause} in the input.{hint}")
 
 
 def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:

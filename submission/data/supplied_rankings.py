@@ -71,9 +71,9 @@ def validate_supplied_ranking(
             unknown_count, total_count = unknown_ids.nunique(), ranking[column].nunique()
             is_disjoint = column == "qid" and unknown_count == total_count
             hint = suggest_normalisation(sorted(set(unknown_ids)), qids) if is_disjoint else ""
-            missing = f"{format_missing(unknown_count, total_count, noun)} in the input"
+            cause = f"{format_missing(unknown_count, total_count, noun)} in the input"
             raise InputError(
-                f"{source}: {missing} (first: {abbreviate(unknown_ids.iloc[0])}); "
+                f"{source}: {cause} (first: {abbreviate(unknown_ids.iloc[0])}); "
                 f"use a ranking made from this version of the input{hint and '.'}{hint}"
             )
     duplicates = ranking[ranking.duplicated(["qid", "docno"])]
@@ -122,12 +122,12 @@ def suggest_normalisation(ids: Collection[str], other_ids: Collection[str]) -> s
     Example: " 01 without leading zeros equals 1; rename the topics of one file."
     """
     for description, normalise in NORMALISATIONS.items():
-        originals = {normalise(other_id): other_id for other_id in other_ids}
+        ids_by_normal_form = {normalise(other_id): other_id for other_id in other_ids}
         for identifier in ids:
-            normalised = normalise(identifier)
-            if normalised in originals:
-                example = identifier if normalised != identifier else originals[normalised]
-                return f" {abbreviate(example)} {description} equals {abbreviate(normalised)}; rename the topics of one file."
+            normal_form = normalise(identifier)
+            if normal_form in ids_by_normal_form:
+                example = identifier if normal_form != identifier else ids_by_normal_form[normal_form]
+                return f" {abbreviate(example)} {description} equals {abbreviate(normal_form)}; rename the topics of one file."
     return ""
 
 

@@ -116,11 +116,11 @@ def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:
     """Return the first record of each id, and `issues` followed by an issue for each id with different texts."""
     first_records = records.drop_duplicates(id_column)
-    expected = records[id_column].map(dict(zip(first_records[id_column], first_records[text_column], strict=True)))
+    first_texts = records[id_column].map(dict(zip(first_records[id_column], first_records[text_column], strict=True)))
     first_lines = dict(zip(first_records[id_column], first_records["line"], strict=True))
     conflicts = [
         f"{file}, line {line}: {id_column} {abbreviate(identifier)} repeated with different {text_column} "
         f"(first in line {first_lines[identifier]}); ids must be unique"
-        for identifier, line in records[expected != records[text_column]][[id_column, "line"]].itertuples(index=False)
+        for identifier, line in records[first_texts != records[text_column]][[id_column, "line"]].itertuples(index=False)
     ]
     return first_records, [*issues, *conflicts]

@@ -60,7 +60,7 @@ def _parse_score(value: object) -> float:
             score = math.inf
         if math.isfinite(score):
             return score
-    raise _FieldError("expected a finite number; set the field in every line or in none")
+    raise _FieldError("expected a finite number, or no score in any line")
 
 
 def _parse_rank(value: object) -> float:
@@ -68,7 +68,7 @@ def _parse_rank(value: object) -> float:
         rank = _parse_score(value)
         if 0 <= rank < RANK_LIMIT and rank.is_integer():
             return rank
-    raise _FieldError(f"expected a non-negative integer below {RANK_LIMIT:,}; set the field in every line or in none")
+    raise _FieldError(f"expected a non-negative integer below {RANK_LIMIT:,}, or no rank in any line")
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _describe_invalid_line(line: bytes, error: Exception, fields: Sequence[Field
 def _format_ids_suffix(line: bytes) -> str:
     """Return " (qid X, docno Y)" with the ids in a line, even if its JSON is malformed; "" if it has none."""
     try:
-        record = msgspec.json.decode(scan(line).repaired, type=_Record)
+        record = msgspec.json.decode(scan(line).repaired_text, type=_Record)
     except (ValueError, RecursionError):
         return ""
     ids = []
@@ -171,11 +171,11 @@ def _format_ids_suffix(line: bytes) -> str:
 
 def _describe_partial_field(file: Path, frame: pd.DataFrame, name: str) -> str:
     """Describe an optional field that only some records have; "" if all or none have it."""
-    present = frame[name].notna()
-    is_different = present != present.iloc[0] if len(present) else present
+    is_present = frame[name].notna()
+    is_different = is_present != is_present.iloc[0] if len(frame) else is_present
     if not is_different.any():
         return ""
     row, first = frame[is_different].iloc[0], frame.iloc[0]
-    line_with, line_without = (first["line"], row["line"]) if present.iloc[0] else (row["line"], first["line"])
+    line_with, line_without = (first["line"], row["line"]) if is_present.iloc[0] else (row["line"], first["line"])
     location = f"{file}, line {row['line']} (qid {abbreviate(row['qid'])}, docno {abbreviate(row['docno'])})"
     return f"{location}: line {line_with} has a {name} and line {line_without} has none; provide it in all lines or in none"

@@ -58,21 +58,21 @@ class RayEngine(Engine):
         self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
     ) -> Iterator[tuple[int, Result]]:
         resources = {"num_gpus": 1, "runtime_env": KEEP_ALL_GPUS_VISIBLE} if device.type == "cuda" else {}
-        remote = self._remote_function.options(num_cpus=1, **resources)
+        remote_function = self._remote_function.options(num_cpus=1, **resources)
         function_ref, fingerprint = ray.put(pickle.dumps(function)), program_fingerprint()
-        pending = iter(items)
-        running: dict[ray.ObjectRef[Result], int] = {}
+        pending_items = iter(items)
+        running_tasks: dict[ray.ObjectRef[Result], int] = {}
         try:
             while True:
                 queue_size = TASKS_PER_WORKER * self.count_workers(device)  # nodes may join or leave
-                for index, item in islice(pending, max(0, queue_size - len(running))):
-                    running[remote.remote(function_ref, item, fingerprint)] = index
-                if not running:
+                for index, item in islice(pending_items, max(0, queue_size - len(running_tasks))):
+                    running_tasks[remote_function.remote(function_ref, item, fingerprint)] = index
+                if not running_tasks:
                     return
-                [ready], _ = ray.wait(list(running))
-                yield running.pop(ready), _get_result(ready)
+                [ref], _ = ray.wait(list(running_tasks))
+                yield running_tasks.pop(ref), _get_result(ref)
         finally:  # cancel the remaining tasks after a failure or if the consumer stops
-            for ref in running:
+            for ref in running_tasks:
                 ray.cancel(ref)
 
 

@@ -43,25 +43,25 @@ def compute_shards(
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """
-    missing = {index: shard for index, shard in enumerate(shards) if store.get_valid_key(shard.file_name) is None}
+    missing_shards = {index: shard for index, shard in enumerate(shards) if store.get_valid_key(shard.file_name) is None}
 
     def compute_missing() -> Iterator[int]:
         """Compute and store shards; yield completed indices."""
         if engine.shares_cache:  # workers load inputs and write files; only file names and hashes are transferred
             write = partial(_compute_and_write, function, store.directory.absolute())
-            tasks = ((index, (shard.file_name, _make_remote_loader(shard))) for index, shard in missing.items())
+            tasks = ((index, (shard.file_name, _make_remote_loader(shard))) for index, shard in missing_shards.items())
             for index, xxh3 in engine.map(write, tasks, device):
                 store.register(shards[index].file_name, xxh3)
                 yield index
         else:
-            inputs = ((index, shard.load_input()) for index, shard in missing.items())
+            inputs = ((index, shard.load_input()) for index, shard in missing_shards.items())
             for index, content in engine.map(function, inputs, device):
                 store.write(shards[index].file_name, content)
                 yield index
 
-    if missing:
+    if missing_shards:
         progress_items = ((index, shards[index].unit_count) for index in compute_missing())
-        for _ in track_weighted(progress_items, sum(shard.unit_count for shard in missing.values()), label, unit):
+        for _ in track_weighted(progress_items, sum(shard.unit_count for shard in missing_shards.values()), label, unit):
             pass
 
     def read_shard(index: int) -> bytes:

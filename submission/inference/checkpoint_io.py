@@ -162,8 +162,8 @@ def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderR
     Raises:
         CheckpointError: If the encoder is missing or its hash is not that in `pretrained`.
     """
-    omitted = network.get_omitted_tensors()
-    if not omitted or not pretrained:
+    omitted_names = network.get_omitted_tensors()
+    if not omitted_names or not pretrained:
         return {}
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
@@ -171,4 +171,4 @@ def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderR
             f"{directory}: trained with another version of the encoder {pretrained.name}: the weights in {encoder.folder} "
             f"have SHA-256 {encoder.sha256[:12]}…, not {pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
         )
-    return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted}
+    return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted_names}

@@ -97,14 +97,14 @@ def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = N
 
 
 @contextmanager
-def single_thread() -> Iterator[int]:
+def use_single_thread() -> Iterator[int]:
     """Run torch on one thread, so that results do not depend on the thread count; yield the original count."""
-    threads = torch.get_num_threads()
+    thread_count = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield threads
+        yield thread_count
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(thread_count)
 
 
 def map_batches(
@@ -120,10 +120,10 @@ def map_batches(
     def compute_batch(rows: np.ndarray) -> T:
         return compute_or_split(compute, rows, join)
 
-    with single_thread() as threads:
-        if device.type == "cuda" or threads == 1:
+    with use_single_thread() as thread_count:
+        if device.type == "cuda" or thread_count == 1:
             return [compute_batch(rows) for rows in batches]
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(thread_count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return list(pool.map(compute_batch, batches))
 
 

@@ -14,7 +14,7 @@ from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import CheckpointError
 from submission.inference.checkpoint_io import NetworkCheckpoint
-from submission.inference.device import batch_by_length, map_batches, single_thread
+from submission.inference.device import batch_by_length, map_batches, use_single_thread
 from submission.models.padding import PaddedTexts, TokenIds
 from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
@@ -50,13 +50,13 @@ class TokenCache(TokenSource):
     def get_premise_token_ids(self, tokeniser: Tokeniser, docnos: Iterable[str]) -> dict[str, np.ndarray]:
         """Return the token ids (L,) int32 of premises by docno, in ascending order of docno."""
         with self._stopwatch.stage("tokenisation"):
-            requested = set(docnos)
+            requested_docnos = set(docnos)
             tokens = self._tokens_by_tokeniser.setdefault(tokeniser.premise_key, {})
-            missing = requested - tokens.keys()
-            if missing:
-                premises = self._load_premises(missing)
+            missing_docnos = requested_docnos - tokens.keys()
+            if missing_docnos:
+                premises = self._load_premises(missing_docnos)
                 tokens |= zip(premises["docno"], map(tokeniser.tokenise_premise, premises["premise"]), strict=True)
-            return {docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested)}
+            return {docno: np.array(tokeniser.to_ids(tokens[docno]), dtype=np.int32) for docno in sorted(requested_docnos)}
 
 
 GPU_BATCH_SIZE = 512  # pairs, or premises of siamese rankers
@@ -162,7 +162,7 @@ class TopicScorer(PairScorer):
 
     def __init__(self, ranker: TopicRanker, queries: PaddedTexts, device: torch.device) -> None:
         super().__init__(ranker, queries, device)
-        with torch.inference_mode(), single_thread():
+        with torch.inference_mode(), use_single_thread():
             self._score_topic = ranker.prepare_queries(queries.ids.long().to(device))
 
     @classmethod
@@ -196,7 +196,7 @@ class SiameseScorer(PairScorer):
         """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct premises, in row order."""
         scores = np.empty(len(pairs.query_rows), dtype=np.float32)
         _, vector_rows = np.unique(pairs.premise_rows, return_inverse=True)
-        with single_thread():
+        with use_single_thread():
             for rows in pairs.group_by_query():
                 query = self._ranker.encode(*pairs.queries.batch(pairs.query_rows[rows[:1]], self._device))
                 document = torch.from_numpy(vectors[vector_rows[rows]]).to(self._device)
@@ -236,9 +236,9 @@ def score_documents(
     if isinstance(ranker, SiameseRanker):
         pairs_without_premises = replace(tokenised, premises=PaddedTexts.from_ids([]))
         scores = run_task(engine, remote_scorer.score_vectors, (pairs_without_premises, scores), device)
-    non_finite = pairs[~np.isfinite(scores)]
-    if len(non_finite):
-        qid, docno = non_finite["qid"].iloc[0], non_finite["docno"].iloc[0]
+    non_finite_pairs = pairs[~np.isfinite(scores)]
+    if len(non_finite_pairs):
+        qid, docno = non_finite_pairs["qid"].iloc[0], non_finite_pairs["docno"].iloc[0]
         raise CheckpointError(f"{name}: the score of document {docno} for topic {qid} is not finite; retrain the ranker")
     return scores
 

@@ -106,8 +106,8 @@ class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
         mask = None if attention_mask is None else attention_mask[:, :, :1]
         dropout = attention.dropout.p if self.training else 0.0
         context = scaled_dot_product_attention(query, key, value, mask, dropout).transpose(1, 2).flatten(2)
-        attended = self.attention.output(context, cls)
-        output: Tensor = self.output(self.intermediate(attended), attended)
+        attention_output = self.attention.output(context, cls)
+        output: Tensor = self.output(self.intermediate(attention_output), attention_output)
         return output
 
 
@@ -158,8 +158,8 @@ class Encoder(nn.Module):
         """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`."""
         if self._rounded_bert:
             length = inputs["input_ids"].shape[1]
-            padded = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
-            return tuple(layer[:, :length] for layer in padded)
+            padded_layers = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
+            return tuple(layer[:, :length] for layer in padded_layers)
         device = inputs["input_ids"].device.type
         with torch.autocast(device, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None):
             layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
@@ -263,8 +263,8 @@ class CLSRanker(BERTRanker):
 
     def pool(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the vectors (B, E) that are the linear layer's input."""
-        encoded: EncodedPairs = self.encoder(query, query_mask, document, document_mask)
-        return encoded.cls[:, -1]
+        pairs: EncodedPairs = self.encoder(query, query_mask, document, document_mask)
+        return pairs.cls[:, -1]
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the scores (B,) of pairs: w · vector + b."""

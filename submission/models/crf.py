@@ -20,7 +20,7 @@ class CRF(nn.Module):
     """Transition scores of a linear-chain CRF, with Viterbi decoding."""
 
     def __init__(self, tag_count: int) -> None:
-        """Create transitions between `tag_count` tags; transitions to the start and to or from padding are forbidden."""
+        """Create transitions between `tag_count` tags; transitions to the start or between tags and padding are forbidden."""
         super().__init__()
         self.start = tag_count + 1
         transitions = torch.empty(tag_count + 2, tag_count + 2).normal_(-1, 0.1)
@@ -34,10 +34,10 @@ class CRF(nn.Module):
         score = emissions[:, 0] + self.transitions[:, self.start]  # (B, S), score of the best path that ends in each state
         identity = torch.arange(score.shape[1], device=score.device).expand_as(score)
         back_pointers = []
-        for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
-            extended, back_pointer = (score[:, None] + self.transitions).max(dim=2)
-            score = torch.where(active[:, None], extended + emission, score)
-            back_pointers.append(torch.where(active[:, None], back_pointer, identity))  # (B, S), best previous state
+        for emission, is_token in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
+            path_score, back_pointer = (score[:, None] + self.transitions).max(dim=2)
+            score = torch.where(is_token[:, None], path_score + emission, score)
+            back_pointers.append(torch.where(is_token[:, None], back_pointer, identity))  # (B, S), best previous state
         state = score.argmax(1, keepdim=True)
         states = [state]
         for back_pointer in reversed(back_pointers):

@@ -61,7 +61,7 @@ def write_ir_metadata(
                 "name": os.environ.get("TIRA_DATASET_ID") or get_printable_name(dataset.directory.resolve()),
                 "source": dataset.description,
                 "topics": len(dataset.topics),
-                "documents": execution.documents.size,
+                "documents": execution.documents.document_count,
                 "files": dataset.file_hashes,
             },
             "training data": [{"name": name, **data} for name, data in training_data.items()],

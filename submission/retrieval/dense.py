@@ -18,7 +18,7 @@ from torch import Tensor
 
 from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.engine.shards import Shard, compute_shards
-from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches, move_to_device, single_thread
+from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches, move_to_device, use_single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
@@ -133,7 +133,7 @@ def encode_queries(
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
     ranker = _get_dense_ranker(checkpoint).to(device)
     ranker.set_encoder_precision(None)  # building an index may have lowered the precision
-    with single_thread():
+    with use_single_thread():
         inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
         vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
     return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)

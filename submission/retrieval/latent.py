@@ -18,7 +18,7 @@ from torch import Tensor
 from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.engine.shards import Shard, compute_shards
 from submission.errors import abbreviate
-from submission.inference.device import map_batches, single_thread
+from submission.inference.device import map_batches, use_single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
@@ -84,7 +84,7 @@ def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint
     ranker = _get_latent_ranker(checkpoint).cpu()
     rows = []
     for qid, text in zip(topics["qid"], topics["query"], strict=True):
-        with torch.inference_mode(), single_thread():
+        with torch.inference_mode(), use_single_thread():
             query = ranker.encode(*pad([checkpoint.tokeniser.encode_query(text)]))[0].numpy()
         scores = index.score_all(query)
         if not scores.any():

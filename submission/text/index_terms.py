@@ -26,8 +26,8 @@ def split_tokens(texts: Sequence[str]) -> list[bytes]:
 
     ASCII letters are lower-cased. `TermAnalyser` analyses each distinct token only once, which makes indexing fast.
     """
-    encoded = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
-    return encoded.translate(_ASCII_TRANSLATION, b"'").split()
+    utf8_texts = b"".join(text.encode(errors="replace") + b" " + END_OF_TEXT + b" " for text in texts)
+    return utf8_texts.translate(_ASCII_TRANSLATION, b"'").split()
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):

@@ -97,9 +97,9 @@ def normalise(text: str) -> str:
 
 def _normalise_words(text: str) -> str:
     """Normalise a text as `normalise` does, but without Unicode normalisation."""
-    lowered = text.lower()
-    terms = [term for term in lowered.translate(_REMOVE_PUNCTUATION).split() if term not in load_stop_words()]
-    return " ".join(terms or lowered.split())
+    lower_text = text.lower()
+    terms = [term for term in lower_text.translate(_REMOVE_PUNCTUATION).split() if term not in load_stop_words()]
+    return " ".join(terms or lower_text.split())
 
 
 def tokenise_query(text: str, text_rule: TextRule = LATEST_TEXT_RULE) -> list[str]:
@@ -125,10 +125,10 @@ def tokenise_prefix(text: str, max_tokens: int, tokenise: Callable[[str], list[T
     For a prefix of the text that ends at whitespace, `tokenise` must return a prefix of the tokens of the text.
     """
     size = 8 * max_tokens  # characters; about 6 per English token
-    while blank := WHITESPACE.search(text, size):
-        prefix = tokenise(text[: blank.start()])
-        if len(prefix) >= max_tokens:
-            return prefix[:max_tokens]
+    while whitespace := WHITESPACE.search(text, size):
+        tokens = tokenise(text[: whitespace.start()])
+        if len(tokens) >= max_tokens:
+            return tokens[:max_tokens]
         size *= 2
     return tokenise(text)[:max_tokens]
 
@@ -143,8 +143,8 @@ def list_combining_characters() -> str:
     """Return a string of all combining characters, for use in a regex character class."""
     marks = {chr(code) for code in range(0x300, 0x20000) if unicodedata.combining(chr(code))}
     decompositions = (unicodedata.decomposition(chr(code)).split() for code in range(0xA0, 0x20000))
-    composed = {chr(int(codes[1], 16)) for codes in decompositions if len(codes) == 2 and not codes[0].startswith("<")}
-    return "".join(sorted(character for character in marks | composed if not character.isalnum()))
+    final_marks = {chr(int(codes[1], 16)) for codes in decompositions if len(codes) == 2 and not codes[0].startswith("<")}
+    return "".join(sorted(character for character in marks | final_marks if not character.isalnum()))
 
 
 def normalise_unicode(text: str) -> str:

@@ -56,13 +56,13 @@ class PassageReader(WordPieceReader):
         words, spans, first_pieces = [], [], []
         for _, group in groupby(range(len(ids)), encoding.word_ids.__getitem__):
             indices = list(group)
-            first = indices[0]
-            if first >= self._max_pieces:
+            first_piece = indices[0]
+            if first_piece >= self._max_pieces:
                 break
             word = "".join(tokens[index].removeprefix("##") for index in indices)
             words.append("" if word == UNKNOWN_PIECE else word)
-            spans.append((offsets[first][0], offsets[indices[-1]][1]))
-            first_pieces.append(first)
+            spans.append((offsets[first_piece][0], offsets[indices[-1]][1]))
+            first_pieces.append(first_piece)
         return Passage(text, ids[: self._max_pieces], words, spans, first_pieces)
 
 

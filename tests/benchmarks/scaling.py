@@ -99,7 +99,7 @@ def _scale_corpus(directory: Path, shares: Sequence[float]) -> Curves:
         with tempfile.TemporaryDirectory() as folder, open_execution(write_sample(directory, Path(folder), share)) as execution:
             execution.get_ranking(CONCLUSION_BM25)
             for name, stage in STAGES.items():
-                curves[name].append((execution.documents.size, execution.stopwatch.seconds[stage]))
+                curves[name].append((execution.documents.document_count, execution.stopwatch.seconds[stage]))
     return curves
 
 

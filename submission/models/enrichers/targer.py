@@ -47,7 +47,7 @@ class TARGER(Enricher[SurfacePassage]):
 
     @dataclass(frozen=True)
     class Config:
-        """Configuration of the network; `vocabulary` and `letters` count embedding rows, including padding and unknown ones."""
+        """Configuration of the network; `vocabulary` and `letters` count embedding rows, with those for padding and unknown."""
 
         vocabulary: int
         tags: tuple[str, ...]  # O, and B- and I- for each component; ids start at 1

@@ -51,12 +51,12 @@ class CEDRDRMM(BERTRanker):
 
     def compute_contributions(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the contributions (B, 20) of the 20 query positions."""
-        encoded = self.encoder(query, query_mask, document, document_mask)
-        similarity = cosine(encoded.query, encoded.document)  # (B, L, Q, D)
+        pairs = self.encoder(query, query_mask, document, document_mask)
+        similarity = cosine(pairs.query, pairs.document)  # (B, L, Q, D)
         match_mask = query_mask[:, None, :, None] & document_mask[:, None, None, :]
         histogram = build_histogram(similarity, match_mask, BINS, SMOOTHING, similarity.dtype)  # (B, L, Q, bins)
         padding = QUERY_LENGTH - query.shape[1]  # padding positions have empty histograms
         histogram = functional.pad(histogram, (0, 0, 0, padding), value=log(SMOOTHING))  # (B, L, 20, bins)
-        cls = encoded.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
+        cls = pairs.cls[:, -1:].expand(-1, QUERY_LENGTH, -1)  # (B, 20, E)
         features = torch.cat([histogram.permute(0, 2, 3, 1).flatten(2), cls], dim=2)
         return torch.squeeze(self.second(self.dropout(self.first(features).relu())), -1)

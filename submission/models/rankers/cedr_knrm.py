@@ -37,26 +37,24 @@ class CEDRKNRM(BERTRanker):
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the scores (B,) of pairs: w · [features, kernel by kernel; CLS] + b."""
-        encoded = self.encoder(query, query_mask, document, document_mask)
-        pooled = self.compute_kernel_features(encoded, query_mask, document_mask)[1].sum(2)  # (B, L, K)
-        features = torch.cat([pooled.transpose(1, 2).flatten(1), encoded.cls[:, -1]], dim=1)
+        pairs = self.encoder(query, query_mask, document, document_mask)
+        pooled = self.compute_kernel_features(pairs, query_mask, document_mask)[1].sum(2)  # (B, L, K)
+        features = torch.cat([pooled.transpose(1, 2).flatten(1), pairs.cls[:, -1]], dim=1)
         return torch.squeeze(self.linear(self.dropout(features)), -1)
 
-    def compute_kernel_features(
-        self, encoded: EncodedPairs, query_mask: Tensor, document_mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def compute_kernel_features(self, pairs: EncodedPairs, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Compute similarities (B, L, Q, D) and each query position's kernel features (B, L, Q, K)."""
-        similarity = cosine(encoded.query, encoded.document)
+        similarity = cosine(pairs.query, pairs.document)
         matches = self.kernels(similarity, document_mask[:, None])  # (B, L, Q, K)
         match_mask = query_mask & document_mask.any(1, keepdim=True)  # as in the authors' code: 0 for empty documents
         return similarity, (matches + 1e-6).log() * match_mask[:, None, :, None]
 
     def explain(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> NetworkExplanation:
         """Break the score down by layer, kernel and query word piece, plus [CLS] and bias."""
-        encoded = self.encoder(query, query_mask, document, document_mask)
-        similarity, features = (tensors[0] for tensors in self.compute_kernel_features(encoded, query_mask, document_mask))
-        weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), encoded.cls.shape[-1]])
-        parts = [Contribution("bias", self.linear.bias.item()), Contribution("[CLS]", (cls @ encoded.cls[0, -1]).item())]
+        pairs = self.encoder(query, query_mask, document, document_mask)
+        similarity, features = (tensors[0] for tensors in self.compute_kernel_features(pairs, query_mask, document_mask))
+        weights, cls = torch.split(self.linear.weight[0], [len(MUS) * len(features), pairs.cls.shape[-1]])
+        parts = [Contribution("bias", self.linear.bias.item()), Contribution("[CLS]", (cls @ pairs.cls[0, -1]).item())]
         similarity = similarity.masked_fill(~document_mask[0], -torch.inf)
         for layer, kernel_weights in enumerate(weights.reshape(len(MUS), -1).T):
             values = features[layer] * kernel_weights

@@ -133,13 +133,13 @@ class _WeightedActivationSum(torch.autograd.Function):
             rows: (B, W, h), rows of the products that each window sums.
             weights: (B, W), weights of the windows.
         """
-        sums, active = [], []
+        sums, positive_indices = [], []
         for batch, batch_weights in _iter_batches(rows, weights):
             activations = functional.embedding_bag(batch.flatten(0, 1), products, mode="sum").relu_()  # (b · W, C)
             if ctx.needs_input_grad[0]:
-                active.append(activations.nonzero())  # (N, 2)
+                positive_indices.append(activations.nonzero())  # (N, 2)
             sums.append((batch_weights.unsqueeze(1) @ activations.view(*batch_weights.shape, -1)).squeeze(1))  # (b, C)
-        ctx.active, ctx.size = active, products.shape
+        ctx.positive_indices, ctx.size = positive_indices, products.shape
         ctx.save_for_backward(rows, weights)
         return torch.cat(sums)
 
@@ -148,9 +148,9 @@ class _WeightedActivationSum(torch.autograd.Function):
         """Compute the gradient (R, C) of the products from that of the sums (B, C)."""
         [gradient] = gradients
         result = gradient.new_zeros(ctx.size)
-        batches = zip(_iter_batches(*ctx.saved_tensors), torch.split(gradient, TEXT_BATCH), ctx.active, strict=True)
-        for (batch, weights), batch_gradient, active in batches:
-            window, term = active.unbind(1)
+        batches = zip(_iter_batches(*ctx.saved_tensors), torch.split(gradient, TEXT_BATCH), ctx.positive_indices, strict=True)
+        for (batch, weights), batch_gradient, indices in batches:
+            window, term = indices.unbind(1)
             value = batch_gradient[window // weights.shape[1], term] * weights.flatten()[window]
             for row in batch.flatten(0, 1).unbind(1):
                 result.view(-1).index_add_(0, row[window] * result.shape[1] + term, value)

@@ -36,7 +36,7 @@ def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
     with CacheDirectory(cache_dir, directory) as cache:
         store = open_document_store(Dataset(directory), cache)
         return {
-            "size": store.size,
+            "size": store.document_count,
             "collection": store.searchable_docnos,
             "conclusions": store.read_conclusions()[["docno", "conclusion"]].to_numpy().tolist(),
             "texts": store.read_texts(["d", "nowhere", "b"])[COLUMNS].to_numpy().tolist(),
