@@ -21,9 +21,9 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, rank, reading, readme, scaling, training, word_networks
+from tests.benchmarks import encoders, engine, indexes, rank, reading, readme, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
-from tests.benchmarks.synthetic_inputs import ARGUMENTS, write_full_size
+from tests.benchmarks.synthetic_inputs import write_full_size
 
 
 @dataclass
@@ -33,14 +33,13 @@ class Inputs:
     directory: Path
     qrels: Path | None
     full_size_dir: Path | None
-    argument_count: int
     work_dir: Path
     repetitions: int
 
     @cached_property
     def full_size(self) -> Path:
         """Input with a full-size corpus: the directory of `--full`, or one generated from `directory` on first access."""
-        return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full", self.argument_count)
+        return self.full_size_dir or write_full_size(self.directory, self.work_dir / "full")
 
 
 Measure = Callable[[Inputs], Sequence[Benchmark | Result]]  # benchmarks are compared afterwards
@@ -60,18 +59,16 @@ BENCHMARKS: dict[str, Measure] = {
     "cedr_knrm": lambda inputs: [encoders.build_bert_benchmark("cedr_knrm", inputs.directory, 0.9)],
     "sbert": lambda inputs: [encoders.build_sbert_benchmark(inputs.directory), indexes.measure_dense_search()],
     "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory), encoders.measure_deepct_memory()],
-    "targer": lambda inputs: encoders.measure_tagging(inputs.directory, inputs.repetitions),
+    "targer": lambda inputs: [encoders.build_tagging_benchmark(inputs.directory)],
     "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
-    "precision": lambda inputs: word_networks.measure_precision(inputs.directory, inputs.qrels),
+    "precision": lambda inputs: [word_networks.measure_precision(inputs.directory, inputs.qrels)],
     "gpu": lambda inputs: word_networks.build_gpu_benchmarks(inputs.directory),
     "knrm_training": lambda _: [training.build_benchmark("knrm", 20, 5)],
     "conv_knrm_training": lambda _: [training.build_benchmark("conv_knrm", 5, 2)],
     "gru_training": lambda _: [training.build_benchmark("gru", 3, 1.2)],
     "snrm_training": lambda inputs: [training.build_snrm_benchmark(inputs.directory)],
-    "fusion": lambda inputs: rank.measure_fusion(inputs.full_size),
     "engine": lambda inputs: engine.measure(inputs.directory, inputs.repetitions),
     "memory": lambda inputs: rank.measure_memory(inputs.full_size),
-    "second_run": lambda inputs: [rank.measure_second_run(inputs.full_size)],
     "default_system": lambda inputs: rank.measure_default_system(inputs.full_size),
     "all_systems": lambda inputs: [rank.measure_all_systems(inputs.directory)],
 }
@@ -82,18 +79,15 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__)
     names = f"benchmarks to run (default: all): {', '.join(BENCHMARKS)}"
     parser.add_argument("names", nargs="*", metavar="NAME", help=names)
-    add_path, add_number = partial(parser.add_argument, type=Path), partial(parser.add_argument, type=int, metavar="N")
+    add_path = partial(parser.add_argument, type=Path)
     help_text = "input directory of the networks' benchmarks (default: the sample)"
     add_path("-i", "--input", default=SAMPLE_INPUT, metavar="DIR", help=help_text)
-    add_path("--qrels", metavar="FILE", help="qrels of the input, to compare nDCG@5 across precisions")
+    add_path("--qrels", metavar="FILE", help="qrels of the input, to compare nDCG@5 in bfloat16 and float32")
     add_path("--full", metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)")
-    help_text = "number of arguments in the generated corpus (default: that of args.me)"
-    add_number("--arguments", default=ARGUMENTS, help=help_text)
-    add_number("--repetitions", default=3, help="number of timed repetitions of each benchmark (default: 3)")
+    help_text = "number of timed repetitions of each benchmark (default: 3)"
+    parser.add_argument("--repetitions", type=int, default=3, metavar="N", help=help_text)
     help_text = "JSON results file to update with the results of the benchmarks that run (default: none)"
     add_path("--json", metavar="FILE", help=help_text)
-    help_text = "PNG file for a plot of time against input size; no benchmarks are run"
-    add_path("--scaling", metavar="FILE", help=help_text)
     help_text = "JSON file with the results to write to the READMEs; no benchmarks are run"
     add_path("--readme", metavar="FILE", help=help_text)
     args = parser.parse_args()
@@ -103,7 +97,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmarks on the command line and print their results, plot the scaling, or update the READMEs."""
+    """Run the benchmarks on the command line and print their results, or update the READMEs."""
     args = parse_arguments()
     if args.readme:
         readme.update(args.readme)
@@ -111,10 +105,7 @@ def main() -> None:
     logging.disable(logging.INFO)
     limit_threads()
     with tempfile.TemporaryDirectory() as folder:
-        inputs = Inputs(args.input, args.qrels, args.full, args.arguments, Path(folder), args.repetitions)
-        if args.scaling:
-            scaling.plot(inputs.directory, inputs.full_size, args.scaling)
-            return
+        inputs = Inputs(args.input, args.qrels, args.full, Path(folder), args.repetitions)
         for name in args.names or BENCHMARKS:
             try:
                 items = BENCHMARKS[name](inputs)

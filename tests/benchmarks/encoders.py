@@ -1,6 +1,6 @@
 """Benchmarks of BERT networks, DeepCT, SBERT and TARGER, and of DeepCT's peak memory.
 
-A baseline computes with the same weights, texts, maximum lengths and number of threads.
+A baseline has the same architecture, texts, maximum lengths and number of threads.
 `python -m tests.benchmarks.encoders SHARDS` runs the process whose memory is measured.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,21 +21,20 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
-from submission.inference.device import choose_precision, move_to_device
+from submission.inference.device import choose_precision
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.enrichment import SHARD_SIZE, annotate_texts, enrich_collection, enrich_texts
 from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.enrichers.deepct import DeepCT
-from submission.models.rankers.sbert import SBERT
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
 from submission.retrieval.dense import encode_texts
 from submission.text.passages import PassageReader
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
+from submission.text.tokenisers import WordPieceTokeniser
 from submission.timing import Stopwatch
-from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, run_process
+from tests.benchmarks.benchmark import Benchmark, Result, compare_costs, run_process
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises, sample_rows
 from training.fitting.initialisation import read_encoder_config
 
@@ -43,19 +42,15 @@ ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
 SHARDS = 2, 12  # numbers of shards in the two measured processes
 TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 TAGGED = 512  # maximum number of tagged premises
-TAGGING_TARGET = 15_000  # words per second
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
     """Build the benchmark of tokenising and encoding premises with SBERT, against sentence-transformers."""
-    pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
-    ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
-    ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
-    tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, model.max_seq_length - 2))
-    texts = sample_premises(directory, max_premises)
+    checkpoint, texts = load_checkpoint(CHECKPOINT_DIR / "sbert"), sample_premises(directory, max_premises)
+    model = _load_sentence_transformer(checkpoint.tokeniser.lengths.premise)
 
     def ours() -> np.ndarray:
-        return encode_texts([tokeniser.encode_premise(text) for text in texts], ranker, CPU)
+        return encode_texts([checkpoint.tokeniser.encode_premise(text) for text in texts], checkpoint.network, CPU)
 
     task = f"sbert: {max_premises} premises, CPU, float32"
     return Benchmark("sbert", task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
@@ -63,14 +58,18 @@ def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark
 
 def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
     """Build the benchmark of splitting and enriching texts with DeepCT, against sentence-transformers encoding the passages."""
-    pretrained, model = PretrainedEncoder(ENCODER), _load_sentence_transformer()
-    checkpoint = _build_deepct(pretrained, read_encoder_config(pretrained, 6))
-    checkpoint.network.load_state_dict({**checkpoint.network.state_dict(), **pretrained.load_encoder_weights()})
-    model.max_seq_length = checkpoint.network.config.pieces + 2
-    texts = sample_premises(directory, max_documents)
+    checkpoint, texts = load_enricher(CHECKPOINT_DIR / "deepct"), sample_premises(directory, max_documents)
+    model = _load_sentence_transformer(checkpoint.network.config.pieces)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
     return Benchmark("deepct", "deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3)
+
+
+def _load_sentence_transformer(max_pieces: int) -> SentenceTransformer:
+    """Load the encoder of both checkpoints for texts of at most `max_pieces` word pieces."""
+    model = SentenceTransformer(str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True)
+    model.max_seq_length = max_pieces + 2  # [CLS] and [SEP]
+    return model
 
 
 def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_premises: int = 512) -> list[Benchmark]:
@@ -83,43 +82,31 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
     documents, premises = (sample_premises(directory, n) for n in (max_documents, max_premises))
     ids = [sbert.tokeniser.encode_premise(text) for text in premises]
 
-    def enrich_with(precision: torch.dtype | None) -> Callable[[], object]:
-        checkpoint = replace(deepct, precision=precision)
-        return lambda: enrich_texts(documents, checkpoint, CPU)
+    def enrich(precision: torch.dtype | None) -> object:
+        return enrich_texts(documents, replace(deepct, precision=precision), CPU)
 
-    def encode_with(precision: torch.dtype | None) -> Callable[[], object]:
-        ranker = move_to_device(sbert.network, CPU, precision)
-        assert isinstance(ranker, SBERT)
-        return lambda: encode_texts(ids, ranker, CPU, precision)
+    def encode(precision: torch.dtype | None) -> object:
+        return encode_texts(ids, replace(sbert, precision=precision).get_network(CPU), CPU, precision)
 
     bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
-    kinds = ("deepct", "documents", len(documents), enrich_with), ("sbert", "premises", len(premises), encode_with)
+    kinds = ("deepct", "documents", len(documents), enrich), ("sbert", "premises", len(premises), encode)
     return [
-        Benchmark(name, task.format(name, unit), "float32", unit, n, build(bfloat16), build(None), 2)
-        for name, unit, n, build in kinds
+        Benchmark(name, task.format(name, unit), "float32", unit, n, partial(run, bfloat16), partial(run, None), 2)
+        for name, unit, n, run in kinds
     ]
 
 
-def measure_tagging(directory: Path, repetitions: int) -> list[Result]:
-    """Compare the rate of tagging words with TARGER in batches with tagging passage by passage, and with `TAGGING_TARGET`."""
+def build_tagging_benchmark(directory: Path) -> Benchmark:
+    """Build the benchmark of tagging words with TARGER in batches, against tagging passage by passage."""
     texts, checkpoint = sample_premises(directory, TAGGED), load_enricher(CHECKPOINT_DIR / "targer_essays")
-    split, annotate = checkpoint.tokeniser.split, checkpoint.network.annotate
-    words = sum(len(passage) for text in texts for passage in split(text))
+    passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 
     @torch.inference_mode()
     def tag_one_by_one() -> list[object]:
-        return [annotate([passage])[0] for text in texts for passage in split(text)]
+        return [checkpoint.network.annotate([passage]) for passage in passages]
 
-    task, sides = (
-        f"targer: the words of {TAGGED} premises, CPU",
-        (lambda: annotate_texts(texts, checkpoint, CPU), tag_one_by_one),
-    )
-    result = compare(Benchmark("targer", task, "passage by passage", "words", words, *sides, 1.5), repetitions)
-    rate = words / float(np.median(result.seconds["ours"]))
-    return [
-        result,
-        Result("targer words", task, "target", result.ours, f"{TAGGING_TARGET:,} words/s", rate / TAGGING_TARGET, 1),
-    ]
+    ours, task = partial(annotate_texts, texts, checkpoint, CPU), f"targer: the words of {TAGGED} premises, CPU"
+    return Benchmark("targer", task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5)
 
 
 def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
@@ -146,9 +133,7 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
         with open_empty_store() as store:
             return score_documents(sample, TokenCache(topics, lambda _: documents, Stopwatch()), checkpoint, CPU, store)
 
-    def baseline() -> np.ndarray:
-        return model.predict(pairs, batch_size=checkpoint.network.cpu_batch_size)
-
+    baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
     task = f"{name}: {max_pairs} pairs, CPU, float32"
     return Benchmark(name, task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
 
@@ -158,10 +143,6 @@ def measure_deepct_memory(shard_counts: tuple[int, int] = SHARDS) -> Result:
     few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak / 1e9 for count in shard_counts)
     baseline, task = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in shard_counts)
     return compare_costs(("deepct memory", task, baseline), many, few, "{:.2f} GB", 0.9)
-
-
-def _load_sentence_transformer() -> SentenceTransformer:
-    return SentenceTransformer(str(PretrainedEncoder(ENCODER).folder), device="cpu", local_files_only=True)
 
 
 def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:
@@ -175,16 +156,12 @@ def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, fol
     PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)
 
 
-def _build_deepct(pretrained: PretrainedEncoder, config: dict[str, Any]) -> EnricherCheckpoint:
-    enricher = DeepCT(DeepCT.Config(**config)).eval()
-    return EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
-
-
 def _enrich(shard_count: int) -> None:
     """Enrich `shard_count` shards of generated documents of 317 words, the mean length in args.me, with a tiny encoder."""
     pretrained, rng = PretrainedEncoder(ENCODER), np.random.default_rng(0)
     config = read_encoder_config(pretrained, 0)
-    checkpoint = _build_deepct(pretrained, {**config, "bert": {**config["bert"], **TINY_BERT}})
+    enricher = DeepCT(DeepCT.Config(**{**config, "bert": {**config["bert"], **TINY_BERT}})).eval()
+    checkpoint = EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
     words, docnos = ["zoos", "keep", "animals", "in", "small", "cages."], [str(n) for n in range(shard_count * SHARD_SIZE)]
 
     def generate_texts(docnos: Sequence[str]) -> list[str]:

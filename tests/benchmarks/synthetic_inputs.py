@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 import pandas as pd
@@ -88,14 +87,6 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
     return output
 
 
-def write_sample(directory: Path, output: Path, share: float) -> Path:
-    """Write an input with all topics and a random share of the arguments."""
-    _write_corpus(output, _list_arguments(Dataset(directory).documents.sample(frac=share, random_state=0)))
-    for topics in find_topic_files(directory):
-        shutil.copy(topics, output)
-    return output
-
-
 def write_json_lines(directory: Path, output: Path, step: int) -> int:
     """Write every `step`-th argument of an input to args-me.jsonl in `output`, and return the number of arguments written."""
     output.mkdir(parents=True, exist_ok=True)
@@ -103,19 +94,6 @@ def write_json_lines(directory: Path, output: Path, step: int) -> int:
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(argument) + "\n" for argument in _list_arguments(corpus))
     return len(corpus)
-
-
-def split_topics(directory: Path, output: Path) -> list[Path]:
-    """Write two inputs with the corpus of `directory` and half of its topics each, and return their directories."""
-    topics, inputs = Dataset(directory).topics, [output / f"half-{half}" for half in range(2)]
-    for half, half_dir in enumerate(inputs):
-        half_dir.mkdir(parents=True)
-        rows = zip(topics["qid"][half::2], topics["query"][half::2], strict=True)
-        body = "".join(f"<topic><number>{qid}</number><title>{escape(query)}</title></topic>\n" for qid, query in rows)
-        (half_dir / "topics.xml").write_text(f"<topics>\n{body}</topics>\n", encoding="utf-8")
-        for file in find_corpus_files(directory):
-            (half_dir / file.name).symlink_to(file.resolve())
-    return inputs
 
 
 def _list_arguments(documents: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -1,11 +1,7 @@
-"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches, and in precisions below float32.
-
-Int8 is measured only for comparison: `rank --precision` does not support it.
-"""
+"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches, and in bfloat16."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -15,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from submission.data.dataset import Dataset
@@ -140,8 +136,8 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     return Benchmark("snrm index", "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
 
 
-def measure_precision(directory: Path, qrels: Path | None, topic_count: int | None = None) -> list[Result]:
-    """Measure Vanilla BERT's speed and nDCG@5 in each precision; for int8, the linear layers are dynamically quantised.
+def measure_precision(directory: Path, qrels: Path | None, topic_count: int | None = None) -> Result:
+    """Compare Vanilla BERT's speed and nDCG@5 in bfloat16 with those in float32.
 
     Raises:
         UsageError: If no qrels are given or the processor does not support bfloat16.
@@ -150,44 +146,26 @@ def measure_precision(directory: Path, qrels: Path | None, topic_count: int | No
         raise UsageError("no qrels, which nDCG@5 needs; add --qrels FILE")
     checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), Dataset(directory)
     candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    checkpoints = {
-        "bfloat16": replace(checkpoint, precision=choose_precision("bfloat16", CPU)),
-        "dynamic int8": replace(checkpoint, network=_quantise(checkpoint.network)),
-        "float32": checkpoint,
-    }
-    times: Seconds = {name: [] for name in checkpoints}
-    scored = {name: list[pd.DataFrame]() for name in checkpoints}
+    precisions = {"bfloat16": choose_precision("bfloat16", CPU), "float32": None}
+    seconds: Seconds = {name: [] for name in precisions}
+    scored = {name: list[pd.DataFrame]() for name in precisions}
 
     def score(topic: pd.DataFrame, name: str) -> None:
-        scored[name].append(topic.assign(score=score_with_empty_cache(topic, ids, checkpoints[name])))
+        scores = score_with_empty_cache(topic, ids, replace(checkpoint, precision=precisions[name]))
+        scored[name].append(topic.assign(score=scores))
 
     topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)][:topic_count]
     for topic in track(topics, "vanilla_bert precision", "topics"):
-        for name in checkpoints:
-            times[name].append(time_call(partial(score, topic, name)))
-    judgments, pair_count = read_qrels(qrels, set(dataset.documents["docno"])), sum(map(len, topics))
-    seconds, cells = {name: sum(values) for name, values in times.items()}, {}
+        for name in precisions:
+            seconds[name].append(time_call(partial(score, topic, name)))
+    judgments, pair_count, cells = read_qrels(qrels, set(dataset.documents["docno"])), sum(map(len, topics)), []
     for name, frames in scored.items():
         run = truncate_rankings(rank_by_score(pd.concat(frames, ignore_index=True), dataset.topics), 100)
         means = evaluate_run(run.assign(tag="precision"), judgments)[list(HEADLINE_MEASURES)].mean()
         measures = ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())
-        cells[name] = f"{pair_count / seconds[name]:.1f} pairs/s, {measures}"
-    return [
-        Result(
-            name, f"vanilla_bert: {pair_count:,} pairs, CPU, {name}", "float32", cells[name], cells["float32"],
-            seconds["float32"] / seconds[name], None, {side: times[side] for side in (name, "float32")},
-        )
-        for name in ("bfloat16", "dynamic int8")
-    ]  # fmt: skip
-
-
-def _quantise(network: nn.Module) -> nn.Module:
-    """Return a copy of a network with linear layers dynamically quantised to int8."""
-    ranker = deepcopy(network)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # deprecated in favour of torchao
-        ranker.encoder.bert = torch.ao.quantization.quantize_dynamic(ranker.encoder.bert, {nn.Linear}, dtype=torch.qint8)
-    return ranker
+        cells.append(f"{pair_count / sum(seconds[name]):.1f} pairs/s, {measures}")
+    ratio, task = sum(seconds["float32"]) / sum(seconds["bfloat16"]), f"vanilla_bert: {pair_count:,} pairs, CPU, bfloat16"
+    return Result("bfloat16", task, "float32", *cells, ratio, None, seconds)
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, rank, reading, readme, scaling, training, word_networks
+from tests.benchmarks import encoders, indexes, reading, readme, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
-from tests.benchmarks.synthetic_inputs import write_full_size, write_sample
+from tests.benchmarks.synthetic_inputs import write_full_size
 from tests.conftest import ROOT, SAMPLE
 
 SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
@@ -21,15 +21,15 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
     "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3), encoders.measure_deepct_memory((1, 1))],
     "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(SAMPLE, max_documents=3, max_premises=4),
-    "precision": lambda _: word_networks.measure_precision(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1),
+    "precision": lambda _: [word_networks.measure_precision(SAMPLE, SAMPLE.parent / "sample.qrels", topic_count=1)],
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],
     "knrm_training": lambda _: [training.build_benchmark("knrm", 2, 5, vocabulary_size=300)],
-    "targer": lambda _: encoders.measure_tagging(SAMPLE, 1),
+    "targer": lambda _: [encoders.build_tagging_benchmark(SAMPLE)],
     "bm25": lambda _: [indexes.build_bm25_benchmark(SAMPLE)],
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
+    "memory": lambda work: [compare_with_target("memory", "", rank.rank(SAMPLE, work, None, ["bm25"])[0].peak / 1e9, 9, "GB")],
     "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
-    "fusion": lambda _: rank.measure_fusion(SAMPLE),
 }
 
 
@@ -42,13 +42,6 @@ def test_both_sides_are_measured(name: str, tmp_path: Path, monkeypatch: pytest.
         result = compare(item, 1) if isinstance(item, Benchmark) else item
         assert result.ratio > 0
         assert f"ratio {result.ratio:.2f}" in result.format()
-
-
-@pytest.mark.slow
-def test_second_run_reads_cached_documents() -> None:
-    seconds = rank.measure_second_run(SAMPLE, "bm25").seconds
-    assert {"first, documents", "second, conclusion index"} <= set(seconds)
-    assert "second, documents" not in seconds
 
 
 def test_compare_returns_the_ratio_of_medians() -> None:
@@ -70,18 +63,6 @@ def test_unequal_scores_raise() -> None:
     word_networks.check_equal(torch.tensor([1.0, 200.0]), torch.tensor([1.0, 200.001]), 1e-5)
     with pytest.raises(AssertionError, match="scores differ from the baseline"):
         word_networks.check_equal(torch.tensor([1.5, 2.0]), torch.tensor([1.0, 2.0]), 1e-5)
-
-
-def test_scaling_is_plotted_with_slopes(tmp_path: Path) -> None:
-    corpus = write_sample(write_full_size(SAMPLE, tmp_path / "full", 1200), tmp_path / "half", 0.5)
-    sizes = {"shares": (0.5, 1), "candidate_counts": {"words": (2, 8)}}
-    panels = scaling.plot(SAMPLE, corpus, tmp_path / "scaling.png", ["knrm"], **sizes)
-    points = {axis: {name: [x for x, _ in curve] for name, curve in curves.items()} for axis, curves in panels.items()}
-    assert points["topics"] == {"knrm": [1, 3, 7, 15]}
-    assert points["candidates of one topic"] == {"knrm": [2, 8]}
-    assert points["arguments in the corpus"] == {name: [300, 600] for name in scaling.STAGES}
-    assert (tmp_path / "scaling.png").read_bytes()[:4] == b"\x89PNG"
-    assert scaling.fit_slope([(1, 3), (10, 300), (100, 30_000)]) == pytest.approx(2)
 
 
 def test_readme_tables_match_results(tmp_path: Path) -> None:
