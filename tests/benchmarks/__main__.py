@@ -58,7 +58,7 @@ BENCHMARKS: dict[str, Measure] = {
     "cedr_drmm": lambda inputs: [encoders.build_bert_benchmark("cedr_drmm", inputs.directory, 0.9)],
     "cedr_knrm": lambda inputs: [encoders.build_bert_benchmark("cedr_knrm", inputs.directory, 0.9)],
     "sbert": lambda inputs: [encoders.build_sbert_benchmark(inputs.directory), indexes.measure_dense_search()],
-    "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory), encoders.measure_deepct_memory()],
+    "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory)],
     "targer": lambda inputs: [encoders.build_tagging_benchmark(inputs.directory)],
     "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
     "precision": lambda inputs: [word_networks.measure_precision(inputs.directory, inputs.qrels)],
@@ -88,7 +88,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help=help_text)
     help_text = "JSON results file to update with the results of the benchmarks that run (default: none)"
     add_path("--json", metavar="FILE", help=help_text)
-    help_text = "JSON file with the results to write to the READMEs; no benchmarks are run"
+    help_text = "JSON file with the results to write to the README; no benchmarks are run"
     add_path("--readme", metavar="FILE", help=help_text)
     args = parser.parse_args()
     if unknown := set(args.names) - set(BENCHMARKS):
@@ -97,7 +97,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmarks on the command line and print their results, or update the READMEs."""
+    """Run the benchmarks on the command line and print their results, or update the README."""
     args = parse_arguments()
     if args.readme:
         readme.update(args.readme)

@@ -1,14 +1,11 @@
-"""Benchmarks of BERT networks, DeepCT, SBERT and TARGER, and of DeepCT's peak memory.
+"""Benchmarks of BERT networks, DeepCT, SBERT and TARGER.
 
 A baseline has the same architecture, texts, maximum lengths and number of threads.
-`python -m tests.benchmarks.encoders SHARDS` runs the process whose memory is measured.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,26 +19,20 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
 from submission.inference.device import choose_precision
-from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
-from submission.inference.enrichment import SHARD_SIZE, annotate_texts, enrich_collection, enrich_texts
+from submission.inference.enricher_checkpoint import load_enricher
+from submission.inference.enrichment import annotate_texts, enrich_texts
 from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.enrichers.deepct import DeepCT
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
 from submission.retrieval.dense import encode_texts
-from submission.text.passages import PassageReader
 from submission.text.tokenisers import WordPieceTokeniser
 from submission.timing import Stopwatch
-from tests.benchmarks.benchmark import Benchmark, Result, compare_costs, run_process
+from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, sample_premises, sample_rows
-from training.fitting.initialisation import read_encoder_config
 
 ENCODER, BASELINE = "all-MiniLM-L6-v2", "SentenceTransformer.encode"
-SHARDS = 2, 12  # numbers of shards in the two measured processes
-TINY_BERT = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
-TAGGED = 512  # maximum number of tagged premises
 
 
 def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
@@ -96,16 +87,16 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
     ]
 
 
-def build_tagging_benchmark(directory: Path) -> Benchmark:
+def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchmark:
     """Build the benchmark of tagging words with TARGER in batches, against tagging passage by passage."""
-    texts, checkpoint = sample_premises(directory, TAGGED), load_enricher(CHECKPOINT_DIR / "targer_essays")
+    texts, checkpoint = sample_premises(directory, max_premises), load_enricher(CHECKPOINT_DIR / "targer_essays")
     passages = [passage for text in texts for passage in checkpoint.tokeniser.split(text)]
 
     @torch.inference_mode()
     def tag_one_by_one() -> list[object]:
         return [checkpoint.network.annotate([passage]) for passage in passages]
 
-    ours, task = partial(annotate_texts, texts, checkpoint, CPU), f"targer: the words of {TAGGED} premises, CPU"
+    ours, task = partial(annotate_texts, texts, checkpoint, CPU), f"targer: the words of {max_premises} premises, CPU"
     return Benchmark("targer", task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5)
 
 
@@ -138,13 +129,6 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
     return Benchmark(name, task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
 
 
-def measure_deepct_memory(shard_counts: tuple[int, int] = SHARDS) -> Result:
-    """Compare the peak memory of a process that enriches many documents with that of one that enriches few."""
-    few, many = (run_process("-m", "tests.benchmarks.encoders", str(count)).peak / 1e9 for count in shard_counts)
-    baseline, task = (f"peak memory, {count * SHARD_SIZE:,} arguments enriched" for count in shard_counts)
-    return compare_costs(("deepct memory", task, baseline), many, few, "{:.2f} GB", 0.9)
-
-
 def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:
     """Save a ranker's encoder with an untrained head in the format of CrossEncoder."""
     model = BertForSequenceClassification(BertConfig(**ranker.config.bert, num_labels=1))
@@ -154,22 +138,3 @@ def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, fol
     model.save_pretrained(folder)
     special = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
     PreTrainedTokenizerFast(tokenizer_object=hf_tokenizer, **special).save_pretrained(folder)
-
-
-def _enrich(shard_count: int) -> None:
-    """Enrich `shard_count` shards of generated documents of 317 words, the mean length in args.me, with a tiny encoder."""
-    pretrained, rng = PretrainedEncoder(ENCODER), np.random.default_rng(0)
-    config = read_encoder_config(pretrained, 0)
-    enricher = DeepCT(DeepCT.Config(**{**config, "bert": {**config["bert"], **TINY_BERT}})).eval()
-    checkpoint = EnricherCheckpoint(enricher, PassageReader.load(pretrained.folder, enricher.config), "a benchmark")
-    words, docnos = ["zoos", "keep", "animals", "in", "small", "cages."], [str(n) for n in range(shard_count * SHARD_SIZE)]
-
-    def generate_texts(docnos: Sequence[str]) -> list[str]:
-        return [" ".join(rng.choice(words, 317)) for _ in docnos]
-
-    with open_empty_store() as store:
-        enrich_collection(docnos, generate_texts, checkpoint, CPU, store)
-
-
-if __name__ == "__main__":
-    _enrich(int(sys.argv[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,7 +35,7 @@ DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
 def measure(directory: Path, repetitions: int) -> list[Result]:
-    """Measure the throughput of Vanilla BERT, the cost of empty shards, and the costs per shard for the simulation.
+    """Measure the throughput of Vanilla BERT, the cost of empty shards, and the costs per shard.
 
     Ray, with one worker per thread of this process, is compared with the local engine on as many threads and on one thread.
     """
@@ -44,7 +43,7 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
     with open_engine("ray") as ray:
         benchmarks = [build_benchmark(directory, ray, *pair) for pair in ((workers, 0.95), (1, 0.9 * workers))]
         throughput = [compare(benchmark, repetitions) for benchmark in benchmarks]
-        return [*throughput, *_measure_empty_shards(ray), _measure_costs(directory, ray)]
+        return [*throughput, *_measure_empty_shards(ray), *_measure_costs(directory, ray)]
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
@@ -97,35 +96,35 @@ def _return_zeros(size: int, shard: object) -> bytes:
     return bytes(size)
 
 
-def _measure_costs(directory: Path, ray: Engine) -> Result:
-    """Measure a worker's seconds, the driver's seconds and the bytes sent and received per shard of premise vectors.
+def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
+    """Compare a worker's seconds per shard of premise vectors with the driver's, without and with a shared cache directory.
 
     The driver's time is processor time, which excludes waiting for workers on the same machine. With a shared cache directory,
     the workers themselves read the texts and write the vectors.
     """
-    checkpoint, costs = load_checkpoint(CHECKPOINT_DIR / "sbert"), dict[str, float]()
+    checkpoint, results = load_checkpoint(CHECKPOINT_DIR / "sbert"), []
     with open_execution(directory) as execution:
         documents, docnos = execution.documents, execution.documents.searchable_docnos
         encode, texts = partial(encode_shard, checkpoint, "premise", CPU), _read_premises(documents, docnos[:TEXTS])
         with _use_threads(1):
-            costs["worker"] = time_call(lambda: encode(texts)) * DENSE_SHARD_SIZE / len(texts)
-        size = len(encode(texts)) * DENSE_SHARD_SIZE // len(texts)
+            worker = time_call(lambda: encode(texts)) * DENSE_SHARD_SIZE / len(texts)
+        compute = partial(_return_zeros, len(encode(texts)) * DENSE_SHARD_SIZE // len(texts))
         batches = [list(islice(cycle(docnos), n * DENSE_SHARD_SIZE, (n + 1) * DENSE_SHARD_SIZE)) for n in range(DRIVER_SHARDS)]
         shards = [
             Shard(f"{n}.npy", 1, partial(_read_premises, documents, batch), can_load_remotely=True)
             for n, batch in enumerate(batches)
         ]
-        sent = shards[0].load_input(), batches[0]
-        for prefix, engine, message in zip(("", "shared "), (ray, RayEngine(shares_cache=True)), sent, strict=True):
+        for suffix, engine in (("", ray), (", shared cache", RayEngine(shares_cache=True))):
             start = time.process_time()
-            _time_shards(engine, partial(_return_zeros, size), shards)
-            costs[f"{prefix}driver"] = (time.process_time() - start) / len(shards)
-            costs[f"{prefix}sent"] = len(pickle.dumps(message))
-    costs["received"] = size
-    names = "costs", f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker", "read, sent and cached by the driver"
-    times = f"{costs['worker']:.1f} s", f"{1000 * costs['driver']:.0f} ms"
-    seconds = {name: [float(value)] for name, value in costs.items()}
-    return Result(*names, *times, costs["worker"] / costs["driver"], None, seconds)
+            _time_shards(engine, compute, shards)
+            driver = (time.process_time() - start) / len(shards)
+            task, cells = (
+                f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker",
+                (f"{worker:.1f} s", f"{1000 * driver:.1f} ms"),
+            )
+            baseline_name, seconds = f"read, sent and cached by the driver{suffix}", {"worker": [worker], "driver": [driver]}
+            results.append(Result("costs", task, baseline_name, *cells, worker / driver, None, seconds))
+    return results
 
 
 def _read_premises(documents: DocumentStore, docnos: list[str]) -> list[str]:

@@ -24,7 +24,6 @@ from tests.benchmarks.benchmark import Result, compare_costs, compare_with_targe
 from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 
 BASELINE = "json.load and DataFrame"
-STEP = 10  # the small corpus consists of every tenth argument
 TOPICS, DOCUMENTS = 50, 1000  # of the run
 
 
@@ -45,28 +44,20 @@ def measure_run(repetitions: int) -> Result:
 
 
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
-    """Compare reading a corpus into a frame with json.load, in time and peak memory, and streaming it with reading, in memory.
-
-    For the simulation, the `seconds` of the last result hold two lists instead of times: peak memory in GB, and number of
-    arguments, both for streaming a sample and the full corpus with one argument per line.
-    """
+    """Compare reading a corpus into a frame with json.load, in time and memory, and streaming it with reading, in memory."""
     methods = "ours", "baseline"
     rounds = [[run_process("-m", "tests.benchmarks.reading", name, directory) for name in methods] for _ in range(repetitions)]
     times = {name: [float(run.output) for run in runs] for name, runs in zip(methods, zip(*rounds, strict=True), strict=True)}
     frame_peak, baseline_peak = (median(run.peak for run in runs) / 1e9 for runs in zip(*rounds, strict=True))
-    peaks, argument_counts = [], []
-    for step in (STEP, 1):
-        lines_dir = work_dir / f"lines-{step}"
-        argument_counts.append(float(write_json_lines(directory, lines_dir, step)))
-        peaks.append(run_process("-m", "tests.benchmarks.reading", "stream", lines_dir).peak / 1e9)
+    lines_dir = write_json_lines(directory, work_dir / "lines")
+    streaming_peak = run_process("-m", "tests.benchmarks.reading", "stream", lines_dir).peak / 1e9
     corpus = describe_corpus(directory)
     task, memory_task = f"{corpus} to a frame", f"{corpus} to a frame: peak memory"
     streaming = "corpus streamed", f"{corpus}, one argument per line, to the cache directory: peak memory", "to a frame"
-    values = {"peaks": peaks, "arguments": argument_counts}
     return [
         compare_costs(("corpus", task, BASELINE), *map(median, times.values()), "{:.2f} s", 4, times),
         compare_costs(("corpus memory", memory_task, BASELINE), frame_peak, baseline_peak, "{:.2f} GB", 2),
-        compare_costs(streaming, peaks[1], frame_peak, "{:.2f} GB", 4, values),
+        compare_costs(streaming, streaming_peak, frame_peak, "{:.2f} GB", 4),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Update the READMEs' tables of benchmark results and of simulated clusters."""
+"""Update the table of benchmark results in the README."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from submission.paths import PROJECT_DIR
-from tests.benchmarks import simulation
 from training.report.readme import replace_section
 
-README_FILES = {"speed": "tests/benchmarks/README.md", "simulation": "submission/engine/README.md"}
+README = Path(__file__).with_name("README.md")
 
 
-def update(results: Path, root: Path = PROJECT_DIR) -> None:
-    """Replace the generated sections of the READMEs below `root` by tables of the benchmark results in a JSON file.
+def update(results: Path, readme: Path = README) -> None:
+    """Replace the generated section of a README by a table of the benchmark results in a JSON file.
 
     Raises:
-        InputError: If the markers of a section are missing.
+        InputError: If the markers of the section are missing.
     """
-    content = json.loads(results.read_text(encoding="utf-8"))
-    replace_section(root / README_FILES["speed"], "speed", render_speed_table(content))
-    replace_section(root / README_FILES["simulation"], "simulation", simulation.render_table(content["results"]))
+    replace_section(readme, "speed", render_table(json.loads(results.read_text(encoding="utf-8"))))
 
 
-def render_speed_table(content: dict[str, Any]) -> str:
+def render_table(content: dict[str, Any]) -> str:
     """Render the results as a Markdown table, followed by a description of the machine."""
     lines = ["| task | ours | baseline | ratio | target |", "|---|---|---|---|---|"]
     for result in (result for rows in content["results"].values() for result in rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,29 +81,21 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
                 "context": {"sourceDomain": "example.org", "discussionTitle": conclusions[debate], "mode": "person"},
             }
 
-    _write_corpus(output, generate_arguments())
+    output.mkdir(parents=True)
+    with (output / "args-me.json").open("w", encoding="utf-8") as file:
+        file.write('{"arguments": [')
+        file.writelines((",\n" if row else "") + json.dumps(argument) for row, argument in enumerate(generate_arguments()))
+        file.write("]}")
     for topics in find_topic_files(directory):
         shutil.copy(topics, output)
     return output
 
 
-def write_json_lines(directory: Path, output: Path, step: int) -> int:
-    """Write every `step`-th argument of an input to args-me.jsonl in `output`, and return the number of arguments written."""
-    output.mkdir(parents=True, exist_ok=True)
-    corpus = Dataset(directory).documents.iloc[::step]
+def write_json_lines(directory: Path, output: Path) -> Path:
+    """Write the arguments of an input to args-me.jsonl in the new directory `output`, and return it."""
+    output.mkdir(parents=True)
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(argument) + "\n" for argument in _list_arguments(corpus))
-    return len(corpus)
-
-
-def _list_arguments(documents: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for docno, conclusion, premise in zip(documents["docno"], documents["conclusion"], documents["premise"], strict=True):
-        yield {"id": docno, "conclusion": conclusion, "premises": [{"text": premise}]}
-
-
-def _write_corpus(output: Path, arguments: Iterable[dict[str, Any]]) -> None:
-    output.mkdir(parents=True, exist_ok=True)
-    with (output / "args-me.json").open("w", encoding="utf-8") as file:
-        file.write('{"arguments": [')
-        file.writelines((",\n" if row else "") + json.dumps(argument) for row, argument in enumerate(arguments))
-        file.write("]}")
+        for argument in Dataset(directory).documents[["docno", "conclusion", "premise"]].itertuples(index=False):
+            record = {"id": argument.docno, "conclusion": argument.conclusion, "premises": [{"text": argument.premise}]}
+            file.write(json.dumps(record) + "\n")
+    return output

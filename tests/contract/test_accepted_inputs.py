@@ -85,6 +85,10 @@ MATCHED: dict[str, Files] = {
 }  # fmt: skip
 RUNS: dict[str, tuple[str | bytes, str, str]] = {  # runs; --order; order in which their documents are re-ranked
     "BOM, comment and blank lines": (BOM + b"\n# a run\n1 Q0 a1 1 3.5 x\n\n", "auto", "1"),
+    "ir_metadata and ranks from 0": (
+        "# ir_metadata.start\n# tag: t\n# ir_metadata.end\n1 Q0 a1 0 2 t\n1 Q0 a2 1 1 t\n", "auto", "1 2"
+    ),
+    "ranks of 0": ("1 Q0 a1 0 1 t\n1 Q0 a2 0 3 t\n1 Q0 a3 0 2 t\n", "auto", "2 3 1"),
     "lowest scores": (format_lines("-3.4e38", "-3.4028235e38", "-3.4028235e38"), "auto", "1 2 3"),
     "equal ranks and scores": ("1 Q0 a1 1 1 t\n1 Q0 a2 1 1 t\n1 Q0 a3 1 2 t\n", "auto", "3 2 1"),
     "equal scores": ("1 Q0 a2 1 5 t\n1 Q0 a3 2 5 t\n1 Q0 a1 3 5 t\n", "auto", "2 3 1"),
