@@ -23,19 +23,17 @@ from submission.paths import CHECKPOINT_DIR
 from submission.retrieval.dense import SHARD_SIZE as DENSE_SHARD_SIZE
 from submission.retrieval.dense import encode_shard
 from submission.systems.catalogue import CONCLUSION_BM25
-from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, time_call
+from tests.benchmarks.benchmark import Benchmark, Result, compare, time_call
 from tests.benchmarks.synthetic_inputs import open_empty_store, open_execution, sample_rows
 from tests.benchmarks.word_networks import score_with_empty_cache
 
 PAIRS, SHARD_SIZE = 512, 64  # small shards keep all workers busy until the end
-FEW_SHARDS, MANY_SHARDS = 2_000, 20_000  # numbers of empty shards
-TARGET_MS = 20.0  # target time per empty shard
 TEXTS = 128  # number of texts encoded to measure a worker's cost
 DRIVER_SHARDS = 40  # number of shards dispatched to measure the driver's cost
 
 
 def measure(directory: Path, repetitions: int) -> list[Result]:
-    """Measure the throughput of Vanilla BERT, the cost of empty shards, and the costs per shard.
+    """Measure the throughput of Vanilla BERT and the costs per shard.
 
     Ray, with one worker per thread of this process, is compared with the local engine on as many threads and on one thread.
     """
@@ -43,7 +41,7 @@ def measure(directory: Path, repetitions: int) -> list[Result]:
     with open_engine("ray") as ray:
         benchmarks = [build_benchmark(directory, ray, *pair) for pair in ((workers, 0.95), (1, 0.9 * workers))]
         throughput = [compare(benchmark, repetitions) for benchmark in benchmarks]
-        return [*throughput, *_measure_empty_shards(ray), *_measure_costs(directory, ray)]
+        return [*throughput, *_measure_costs(directory, ray)]
 
 
 def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -> Benchmark:
@@ -78,17 +76,6 @@ def _use_threads(n: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(thread_count)
-
-
-def _measure_empty_shards(ray: Engine) -> list[Result]:
-    """Compare the time per empty shard, dispatched and cached, with a target for few shards, and of many shards with few."""
-    few, many = (_time_shards(ray, bytes, [Shard(f"{i}.bin", 1, bytes) for i in range(n)]) for n in (FEW_SHARDS, MANY_SHARDS))
-    task, cell = "an empty shard in Ray, cached", "{:.1f} ms"
-    names = "many empty shards", f"{task}, of {MANY_SHARDS:,}", f"of {FEW_SHARDS:,}"
-    return [
-        compare_costs(("empty shards", task, "target"), 1000 * few, TARGET_MS, cell, 1, {"ours": [few]}),
-        compare_costs(names, 1000 * many, 1000 * few, cell, 0.8, {"ours": [many], "baseline": [few]}),
-    ]
 
 
 def _return_zeros(size: int, shard: object) -> bytes:

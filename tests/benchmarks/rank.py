@@ -8,7 +8,6 @@ from pathlib import Path
 import yaml
 
 from submission.engine.base import CPU
-from submission.errors import UsageError
 from submission.inference.device import choose_precision
 from submission.models.rankers import get_ranker_class, list_rankers
 from submission.output.run_directory import METADATA_FILE
@@ -44,22 +43,19 @@ def measure_all_systems(directory: Path) -> Result:
 
 
 def measure_default_system(directory: Path) -> list[Result]:
-    """Compare the time of the system fusion, with an empty and a filled cache, with targets; use bfloat16 if supported."""
-    precision, results = _choose_fastest_precision(), []
+    """Compare the time of the system fusion in bfloat16, with an empty and a filled cache, with targets.
+
+    Raises:
+        UsageError: If the processor does not support bfloat16.
+    """
+    choose_precision("bfloat16", CPU)
+    results = []
     with tempfile.TemporaryDirectory() as folder:
         for state, limit in (("empty cache", 240), ("cached", 60)):
-            process, stages = rank(directory, Path(folder) / state, Path(folder) / "cache", ["fusion"], precision)
-            task = f"fusion, {describe_corpus(directory)}, {precision}, {state}"
+            process, stages = rank(directory, Path(folder) / state, Path(folder) / "cache", ["fusion"], "bfloat16")
+            task = f"fusion, {describe_corpus(directory)}, bfloat16, {state}"
             results.append(compare_with_target("default_system", task, process.seconds, limit, "s", stages, digits=1))
     return results
-
-
-def _choose_fastest_precision() -> str:
-    try:
-        choose_precision("bfloat16", CPU)
-    except UsageError:
-        return "float32"
-    return "bfloat16"
 
 
 def measure_memory(directory: Path) -> list[Result]:
