@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -16,7 +14,6 @@ from submission.models.ranker import Ranker, SiameseRanker, TopicRanker
 from submission.models.rankers import get_ranker_class, list_rankers
 from tests.conftest import TINY_BERT as TINY
 from tests.conftest import TINY_CONFIGS
-from training.tasks.pairs import hinge_loss
 
 VOCABULARY = 60
 # 17 document positions per chunk: most documents below have several chunks
@@ -153,38 +150,6 @@ def test_matching_is_float32_under_autocast(name: str) -> None:
         actual = ranker(*pad(queries), *pad(documents))
     assert actual.dtype == torch.float32
     assert_close(actual, expected)
-
-
-def test_ranker_fits_ten_pairs(name: str) -> None:
-    ranker = build(name).float().train()
-    queries = [[2 + i, 12 + i, 22 + i] for i in range(10)]
-    related = [[40 + i % 5, *query, 45, 46] for i, query in enumerate(queries)]
-    unrelated = [[40 + i % 5, 30 + i % 10, 50 + i % 9, 45, 47] for i in range(10)]
-    optimiser = torch.optim.Adam(ranker.parameters(), lr=0.01 if ranker.token_unit == "words" else 0.002)
-    score: Callable[[list[list[int]]], Tensor] = lambda documents: ranker(*pad(queries), *pad(documents))  # noqa: E731
-    for _ in range(15):
-        for _ in range(20):
-            optimiser.zero_grad()
-            hinge_loss(score(related), score(unrelated), 1.0).backward()
-            optimiser.step()
-        ranker.eval()
-        with torch.no_grad():
-            learned = bool((score(related) > score(unrelated) + 0.1).all())
-        if learned:
-            break
-        ranker.train()
-    assert learned
-
-
-@torch.no_grad()
-def test_dropout_only_in_training(name: str) -> None:
-    ranker = build(name)
-    if not any(isinstance(module, torch.nn.Dropout) and module.p > 0 for module in ranker.modules()):
-        pytest.skip("no dropout")
-    pair = (*pad(generate_texts(1, 9, 10)), *pad(generate_texts(2, 9, 40)))
-    assert torch.equal(ranker(*pair), ranker(*pair))
-    ranker.train()
-    assert not torch.equal(ranker(*pair), ranker(*pair))
 
 
 @pytest.mark.parametrize(("name", "rate"), [("gru", 0.5), ("knrm", 0.2)])

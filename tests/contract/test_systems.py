@@ -14,13 +14,14 @@ from submission.data.dataset import Dataset
 from submission.engine.base import CPU
 from submission.errors import CheckpointError
 from submission.paths import CHECKPOINT_DIR
-from submission.rankings import COLUMNS, validate_rankings
+from submission.rankings import COLUMNS, truncate_rankings, validate_rankings
 from submission.search.corpus import Corpus
 from submission.search.searcher import Searcher, SearchOptions
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.conclusion_bm25 import ConclusionStage
 from submission.systems.enrichment import Enrichment
+from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import CheckpointStore, Execution, iter_components
 from submission.systems.lexical import LexicalStage
 
@@ -133,6 +134,14 @@ def test_explanations_sum_to_scores(name: str, execution: Execution, single_topi
         total = sum(part.value for part in explanation.contributions)
         score = total if explanation.activation is None else explanation.activation(total)
         assert score == pytest.approx(explanation.score, rel=1e-4, abs=1e-4)
+
+
+def test_ensemble_ranks_the_top_100_of_each_member(execution: Execution) -> None:
+    stage = SYSTEMS["ensemble"].stage
+    assert isinstance(stage, EnsembleStage)
+    tops = pd.concat([truncate_rankings(execution.get_ranking(member), 100) for _, member in stage.members])
+    rankings = [{*map(tuple, ranking[["qid", "docno"]].to_numpy())} for ranking in (execution.get_ranking(stage), tops)]
+    assert rankings[0] == rankings[1]
 
 
 def test_missing_checkpoint_is_named(name: str, execution: Execution, tmp_path: Path) -> None:

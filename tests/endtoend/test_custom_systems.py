@@ -11,18 +11,14 @@ import pytest
 import yaml
 
 from submission.data.runs import read_run
-from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.rankings import rank_by_score
 from submission.systems.catalogue import SYSTEMS, System
-from submission.systems.ensemble import EnsembleStage
-from submission.systems.execution import CheckpointStore, Execution, Stage
+from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
-from tests.conftest import UNTRAINED
 from tests.endtoend.conftest import Execute, RankAll
 from training.__main__ import main as training
-from training.fusion.ensemble import save_regression
 
 
 @dataclass(frozen=True)
@@ -44,19 +40,11 @@ class LengthStage(Stage):
 
 
 @pytest.fixture
-def runs(checkpoints_copy: Path, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.Series]:
-    """Rank with a custom stage, a network that re-ranks SNRM's ranking, and an ensemble of both; map systems to scores."""
-    rerank = RerankStage(LatentStage("snrm"), "knrm")
-    ensemble = EnsembleStage((("longest", LengthStage()), ("snrm_knrm", rerank)), "both")
-    for name, stage in (("longest", LengthStage()), ("snrm_knrm", rerank), ("both", ensemble)):
+def runs(rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.Series]:
+    """Rank with a custom stage and with a network that re-ranks SNRM's ranking; map systems to scores."""
+    for name, stage in (("longest", LengthStage()), ("snrm_knrm", RerankStage(LatentStage("snrm"), "knrm"))):
         monkeypatch.setitem(SYSTEMS, name, System(name, stage, f"Rank with {name}."))
-    fingerprints = ensemble.get_member_fingerprints(CheckpointStore(checkpoints_copy))
-    members = (
-        RegressionMember("longest", fingerprints["longest"], 0.75, 0.0, 400.0),
-        RegressionMember("snrm_knrm", fingerprints["snrm_knrm"], 0.5, -1, 1),
-    )
-    save_regression(checkpoints_copy / "both", RegressionEnsemble("1.0", 0.125, members), {}, UNTRAINED)
-    names = ("longest", "snrm_knrm", "both", "snrm", "knrm")
+    names = ("longest", "snrm_knrm", "snrm", "knrm")
     assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
     files = {name: tmp_path / "out" / f"aragorn-{name}.txt" for name in names}
     return {name: read_run(file).set_index(["qid", "docno"])["score"] for name, file in files.items()}
@@ -67,18 +55,10 @@ def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp
     shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
     assert len(shared) > 10
     np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # scored by the same network
-    top_pairs = {name: set(runs[name].groupby("qid", sort=False).head(100).index) for name in ("longest", "snrm_knrm")}
-    assert set(runs["both"].index) == top_pairs["longest"] | top_pairs["snrm_knrm"]
-    for pair, score in runs["both"].items():
-        expected = 0.125
-        expected += 0.75 * min(1, runs["longest"][pair] / 400) if pair in top_pairs["longest"] else 0
-        expected += 0.5 * (runs["snrm_knrm"][pair] + 1) / 2 if pair in top_pairs["snrm_knrm"] else 0
-        assert score == pytest.approx(expected, abs=1e-5)
     metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
     methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
     assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank with longest.", False)
     assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
-    assert methods["both"]["interpolates"] == ["longest", "snrm_knrm"]
 
 
 def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -> None:

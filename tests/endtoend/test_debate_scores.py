@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from submission.systems.catalogue import FUSION_CANDIDATES
-from submission.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage, parse_debate_id
+from submission.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
 from submission.systems.execution import Execution, Stage
 from tests.conftest import make_argument
 from tests.endtoend.conftest import MakeExecution
@@ -17,12 +17,13 @@ from tests.endtoend.conftest import MakeExecution
 RETRIEVER = FUSION_CANDIDATES["bm25_arguments"]
 STAGE = ClusterScoreStage(RETRIEVER)
 FILLER = "a premise that has enough words to be ranked because shorter premises are dropped from the collection"
+RETRIEVED, OTHER = (f"c67482ba-2019-04-18T13:32:05Z-0000{n}-000" for n in range(2))  # ids of an older version of args.me
 TEXTS = {  # three arguments of one debate, two of another, one of a third, and two of none
     "Sa-A1": "zoos zoos zoos",
     "Sa-A2": "zoos and more",
     "Sa-A3": "zoos are large places with animals that people see every day of the year",
-    "Sb-A1": "zoos zoos",
-    "Sb-A2": "aquariums",
+    RETRIEVED: "zoos zoos",
+    OTHER: "aquariums",
     "Sc-A1": "zoos zoos zoos and cages",
     "mine-1": "zoos cages",
     "mine-2": "zoos zoos cages cages",
@@ -44,28 +45,15 @@ def get_scores(execution: Execution, stage: Stage) -> pd.Series:
     return execution.get_ranking(stage).set_index(["qid", "docno"])["score"]["1"]
 
 
-@pytest.mark.parametrize(
-    ("docno", "debate"),
-    [
-        ("Sa-A0", "Sa"),
-        ("c67482ba-2019-04-18T13:32:05Z-00000-000", "c67482ba"),
-        ("Sa-1", "Sa-1"),
-        ("c67482ba-2019", "c67482ba-2019"),
-    ],
-)
-def test_debate_id_is_the_prefix_of_args_me_ids(docno: str, debate: str) -> None:
-    assert parse_debate_id(docno) == debate
-
-
 def test_debate_means_match_hand_computed_values(make_execution: MakeExecution, directory: Path) -> None:
     execution = make_execution(directory)
     retrieval, scores = get_scores(execution, RETRIEVER), get_scores(execution, STAGE)
     expected = dict.fromkeys(DEBATE, retrieval[DEBATE].mean())
-    expected |= {docno: retrieval[docno] for docno in ("Sb-A1", "Sc-A1", "mine-1", "mine-2")}
+    expected |= {docno: retrieval[docno] for docno in (RETRIEVED, "Sc-A1", "mine-1", "mine-2")}
     assert scores.to_dict() == pytest.approx(expected, abs=1e-9)
     assert scores.nunique() < retrieval.nunique()
-    pairs = pd.DataFrame({"qid": "1", "docno": ["Sb-A2"]})  # not retrieved, unlike another argument of its debate
-    assert STAGE.score(execution, pairs).tolist() == pytest.approx([retrieval["Sb-A1"] / 2], abs=1e-9)
+    pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})  # not retrieved, unlike another argument of its debate
+    assert STAGE.score(execution, pairs).tolist() == pytest.approx([retrieval[RETRIEVED] / 2], abs=1e-9)
     assert STAGE.score(execution, pairs.iloc[:0]).shape == (0,)
 
 
@@ -92,6 +80,6 @@ def test_debate_mean_uses_only_top_documents(make_execution: MakeExecution, make
 def test_debate_means_over_an_input_run_use_only_its_documents(
     make_execution: MakeExecution, directory: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "run.txt").write_text("1 Q0 Sa-A1 1 -1 x\n1 Q0 Sb-A1 2 -2 x\n")
+    (tmp_path / "run.txt").write_text(f"1 Q0 Sa-A1 1 -1 x\n1 Q0 {RETRIEVED} 2 -2 x\n")
     execution = make_execution(directory, input_run=tmp_path / "run.txt")
     assert get_scores(execution, STAGE).to_dict() == get_scores(execution, RETRIEVER).to_dict()

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tira.check_format import check_format
 
 from submission.__main__ import main
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import REAL_DATA, ROOT, SAMPLE, load_documents, read_files
+from tests.conftest import ROOT, SAMPLE, load_documents, read_files
 from tests.endtoend.conftest import Log
 
 MakeInput = Callable[..., Path]
@@ -90,13 +89,3 @@ def test_all_shipped_systems_rank_the_sample(tmp_path: Path) -> None:
     assert set(read_files(runs)) == {"run.txt", "fingerprint.json", *(f"aragorn-{name}.txt" for name in SYSTEMS)}
     assert (runs / "run.txt").read_bytes() == (runs / "aragorn-fusion.txt").read_bytes()
     assert {line.split()[0] for line in (runs / "run.txt").read_text().splitlines()} == {"1", "2"}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
-def test_runs_on_args_me_are_valid(tmp_path: Path) -> None:
-    process = run_sh("-i", REAL_DATA / "touche-2020/input", "--system", "knrm", "--system", "bm25", cwd=tmp_path)
-    assert process.returncode == 0, process.stderr
-    [message] = [message for message in check_format(tmp_path / "runs", "run.txt") if isinstance(message, str)]
-    assert "correct format" in message
-    assert len({line.split()[0] for line in (tmp_path / "runs" / "run.txt").read_text().splitlines()}) == 49

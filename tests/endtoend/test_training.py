@@ -186,11 +186,6 @@ def test_other_directories_are_not_replaced(fit: Command, tmp_path: Path, assert
     assert read_files(tmp_path / "foreign") == {"thesis.txt": b"text"}
 
 
-def test_fit_without_prepared_data_fails(write_recipe: Callable[..., str], tmp_path: Path, assert_fails: AssertFails) -> None:
-    words = "run `python -m training prepare vectors --work-dir WORK_DIR`"
-    assert_fails(3, words, "fit", write_recipe(), "--work-dir", tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")
 def test_real_excerpt_has_the_published_split(tmp_path: Path) -> None:
