@@ -44,7 +44,7 @@ class TirexReader:
                 if file and is_beir_file(file):
                     raise InputError(f"{file}: {hint}")
             missing = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-            raise InputError(f"{directory}: no {missing} found; expected it or {RERANK_FILES[0]} (optionally .gz)")
+            raise InputError(f"{directory}: no {missing} found; add this file or {RERANK_FILES[0]} (optionally .gz)")
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))

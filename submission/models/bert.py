@@ -30,33 +30,33 @@ class DocumentChunks:
 
     def __init__(self, lengths: Tensor, max_size: int) -> None:
         self.lengths = lengths
-        self.count = (-(-lengths // max_size)).clamp(min=1)  # (B,)
-        self.chunk_size = -(-lengths // self.count)  # (B,)
-        self.first_row = self.count.cumsum(0) - self.count  # (B,) row of each pair's first chunk
-        self.pair = torch.repeat_interleave(self.count)  # (R,) pair number of each chunk
+        self.chunk_counts = (-(-lengths // max_size)).clamp(min=1)  # (B,)
+        self.chunk_sizes = -(-lengths // self.chunk_counts)  # (B,)
+        self.first_rows = self.chunk_counts.cumsum(0) - self.chunk_counts  # (B,) chunk row of each pair's first chunk
+        self.pair_rows = torch.repeat_interleave(self.chunk_counts)  # (R,) pair row of each chunk
 
     def get_positions(self) -> tuple[Tensor, Tensor]:
         """Return the document position (R, S) of each chunk position, and the mask (R, S) of positions with tokens."""
-        column = torch.arange(int(self.chunk_size.max()), device=self.pair.device)
-        size = self.chunk_size[self.pair].unsqueeze(1)
-        chunk = (torch.arange(len(self.pair), device=self.pair.device) - self.first_row[self.pair]).unsqueeze(1)
+        column = torch.arange(int(self.chunk_sizes.max()), device=self.pair_rows.device)
+        size = self.chunk_sizes[self.pair_rows].unsqueeze(1)
+        chunk = (torch.arange(len(self.pair_rows), device=self.pair_rows.device) - self.first_rows[self.pair_rows]).unsqueeze(1)
         position = chunk * size + column
-        return position, (column < size) & (position < self.lengths[self.pair].unsqueeze(1))
+        return position, (column < size) & (position < self.lengths[self.pair_rows].unsqueeze(1))
 
     def locate(self, width: int) -> tuple[Tensor, Tensor]:
         """Return the chunk row and column (B, D) of each of D = `width` document positions; padding maps to the last token."""
         last_position = (self.lengths - 1).clamp(min=0).unsqueeze(1)
-        position = torch.arange(width, device=self.pair.device).minimum(last_position)
-        size = self.chunk_size.clamp(min=1).unsqueeze(1)
-        return self.first_row.unsqueeze(1) + position // size, position % size
+        position = torch.arange(width, device=self.pair_rows.device).minimum(last_position)
+        size = self.chunk_sizes.clamp(min=1).unsqueeze(1)
+        return self.first_rows.unsqueeze(1) + position // size, position % size
 
     def average(self, values: Tensor) -> Tensor:
         """Return the means (B, …) of values (R, …) over each pair's chunks, summed in a fixed order for reproducibility."""
-        total = values[self.first_row]
-        for chunk in range(1, int(self.count.max())):
-            pairs = (self.count > chunk).nonzero().squeeze(1)
-            total = total.index_copy(0, pairs, total[pairs] + values[self.first_row[pairs] + chunk])
-        return total / self.count.reshape(-1, *[1] * (values.dim() - 1))
+        total = values[self.first_rows]
+        for chunk in range(1, int(self.chunk_counts.max())):
+            pairs = (self.chunk_counts > chunk).nonzero().squeeze(1)
+            total = total.index_copy(0, pairs, total[pairs] + values[self.first_rows[pairs] + chunk])
+        return total / self.chunk_counts.reshape(-1, *[1] * (values.dim() - 1))
 
 
 class EncodedPairs:
@@ -75,7 +75,7 @@ class EncodedPairs:
     @property
     def query(self) -> Tensor:
         """Return the query vectors (B, L, Q, E) of the first chunk; undefined at padding positions."""
-        vectors = [layer[self._chunks.first_row, 1 : 1 + self._query_length] for layer in self._layers]
+        vectors = [layer[self._chunks.first_rows, 1 : 1 + self._query_length] for layer in self._layers]
         return _to_float32(torch.stack(vectors, dim=1))
 
     @property
@@ -204,12 +204,12 @@ class PairEncoder(Encoder):
         """
         document_start = query.shape[1] + 2
         chunk_positions, is_token = chunks.get_positions()
-        tokens = document[chunks.pair].gather(1, chunk_positions.clamp(max=document.shape[1] - 1)) * is_token
-        ones = torch.ones_like(chunks.pair).unsqueeze(1)  # (R, 1)
+        tokens = document[chunks.pair_rows].gather(1, chunk_positions.clamp(max=document.shape[1] - 1)) * is_token
+        ones = torch.ones_like(chunks.pair_rows).unsqueeze(1)  # (R, 1)
         cls, sep = (ones * special for special in self.special_ids)
-        end = (document_start + chunks.chunk_size[chunks.pair]).unsqueeze(1)  # position of the last [SEP]
-        ids = torch.cat([cls, query[chunks.pair], sep, tokens, ones * 0], dim=1).scatter(1, end, sep)
-        mask = torch.cat([ones, query_mask[chunks.pair], ones, is_token, ones * 0], dim=1).long().scatter(1, end, ones)
+        end = (document_start + chunks.chunk_sizes[chunks.pair_rows]).unsqueeze(1)  # position of the last [SEP]
+        ids = torch.cat([cls, query[chunks.pair_rows], sep, tokens, ones * 0], dim=1).scatter(1, end, sep)
+        mask = torch.cat([ones, query_mask[chunks.pair_rows], ones, is_token, ones * 0], dim=1).long().scatter(1, end, ones)
         column = torch.arange(ids.shape[1], device=ids.device)
         position_ids = column + (column >= document_start - 1) * (QUERY_LENGTH + 2 - document_start)
         return {

@@ -40,7 +40,7 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     [
         (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
         (STRICTER, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
-        (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5 follows 3.5; evaluators break ties"),
+        (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5; expected less than 3.5"),
         (STRICTER, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
         (TIRA_ERROR, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
         (TIRA_ERROR, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
