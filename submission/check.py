@@ -11,7 +11,7 @@ from submission.data.args_me_ids import find_mismatched_ids
 from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
-from submission.errors import CheckFailedError, CheckpointError, InputError, pluralise
+from submission.errors import CheckFailedError, CheckpointError, InputError, abbreviate_list, pluralise
 from submission.progress import track
 from submission.storage.atomic_files import write_atomic
 from submission.systems.catalogue import SYSTEMS
@@ -123,8 +123,7 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
         summary = (
             f"{len(mismatched_docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
         )
-        examples = ", ".join(mismatched_docnos[:5]) + (", …" if len(mismatched_docnos) > 5 else "")
-        report.add_note(f"{summary}; their judgments refer to other texts: {examples}")
+        report.add_note(f"{summary}; their judgments refer to other texts: {abbreviate_list(mismatched_docnos.tolist())}")
     else:
         report.add_result(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:

@@ -1,6 +1,6 @@
 """Define exceptions with exit codes, and format messages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rapidfuzz import process
 
@@ -70,6 +70,11 @@ def abbreviate(text: str, max_length: int = 80) -> str:
     """Escape the unprintable characters of a text; if longer than `max_length`, truncate it and append its length."""
     printable = text if text.isprintable() else ascii(text)[1:-1]
     return printable if len(printable) <= max_length else f"{printable[:max_length]}… ({len(text)} characters)"
+
+
+def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:
+    """Join at most `max_count` abbreviated ids with commas; an ellipsis stands for the others."""
+    return ", ".join(map(abbreviate, ids[:max_count])) + (", …" if len(ids) > max_count else "")
 
 
 def escape_unprintable(text: str) -> str:

@@ -10,9 +10,9 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run
+from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run, sort_rows
 from submission.data.supplied_rankings import format_missing, suggest_normalisation
-from submission.errors import InputError, abbreviate, pluralise
+from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list, pluralise
 from submission.rankings import MAX_DEPTH, TAG_PATTERN
 
 TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # TIRA's limits
@@ -28,10 +28,12 @@ class RunIssue(NamedTuple):
     category: str  # issues of the same category are summarised in one line
     line: int | None  # None: the whole file
     message: str
+    is_of_topic: bool = False  # whether it concerns a whole topic: one issue per topic and category
 
 
 Issues = Iterator[RunIssue]
 _tira_error, _stricter = partial(RunIssue, TIRA_ERROR), partial(RunIssue, STRICTER)
+_of_topic = partial(RunIssue, STRICTER, is_of_topic=True)
 
 
 def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection[str] | None) -> list[RunIssue]:
@@ -52,21 +54,22 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
         *_find_format_issues(run.rows),
         *_find_topic_issues(run.rows, topics),
         *_find_row_issues(run.rows, docnos),
+        *_find_contradictions(run),
         *_find_file_issues(run, topics),
     ]
     return sorted(issues, key=lambda issue: (issue.level == STRICTER, issue.line is None, issue.line))
 
 
 def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
-    """Return one line per category of issues, with level, number of affected lines and first message."""
+    """Return one line per category of issues, with level, number of affected lines or topics and first message."""
     by_category: dict[tuple[str, str], list[RunIssue]] = {}
     for issue in issues:
         by_category.setdefault((issue.level, issue.category), []).append(issue)
     lines = []
     for (level, category), group in by_category.items():
         first_issue = group[0]
-        line = first_issue.line
-        count = "" if line is None else f" in line {line}" if len(group) == 1 else f" in {len(group):,} lines"
+        line, unit = first_issue.line, "topics" if first_issue.is_of_topic else "lines"
+        count = f" in {len(group):,} {unit}" if len(group) > 1 else "" if line is None else f" in line {line}"
         position = f"line {line}: " if len(group) > 1 and line is not None else ""
         lines.append(f"{path}: {level}: {category}{count}: {position}{first_issue.message}")
     return lines
@@ -103,31 +106,39 @@ def _find_format_issues(rows: Sequence[RunLine]) -> Issues:
 
 
 def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issues:
-    seen_qids: set[str] = set()
-    for qid, group in groupby(rows, lambda row: row.qid):
-        topic, line_number = f"topic {abbreviate(qid)}", next(group).line.number
-        if qid in seen_qids:
-            yield _stricter("topic not contiguous", line_number, f"{topic} is not contiguous; group its lines")
-        elif topics is not None and qid not in topics:
-            yield _stricter("unknown topic", line_number, f"{topic} is not in the input; remove its lines")
-        seen_qids.add(qid)
-    if topics is not None and seen_qids and not seen_qids & set(topics):
-        cause = format_missing(len(seen_qids), len(seen_qids), "topic")
-        hint = suggest_normalisation(sorted(seen_qids), topics)
+    first_lines: dict[str, list[int]] = {}  # first line of each block of lines of a topic
+    for qid, block in groupby(rows, lambda row: row.qid):
+        first_lines.setdefault(qid, []).append(next(block).line.number)
+    for qid, lines in first_lines.items():
+        topic = f"topic {abbreviate(qid)}"
+        if topics is not None and qid not in topics:
+            yield _of_topic("unknown topic", lines[0], f"{topic} is not in the input; remove its lines")
+        if len(lines) > 1:
+            yield _of_topic("topic not contiguous", lines[1], f"{topic} is not contiguous; group its lines")
+    missing_qids = [qid for qid in topics or () if qid not in first_lines]
+    if first_lines and missing_qids and len(missing_qids) == len(topics or ()):
+        cause = format_missing(len(first_lines), len(first_lines), "topic")
+        hint = suggest_normalisation(sorted(first_lines), missing_qids)
         yield _stricter("no topic in common with the input", None, f"{cause} in the input.{hint}")
+    elif first_lines and missing_qids:
+        cause = f"{format_missing(len(missing_qids), len(topics or ()), 'topic')} in the run"
+        examples = abbreviate_list(missing_qids, MAX_NAMES_LISTED)
+        yield _stricter("topics without documents", None, f"{cause} ({examples}); evaluators count them as 0")
 
 
 def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
     """Yield issues of documents, ranks, scores and tags."""
     last_ranks: dict[str, int] = {}
+    misnumbered_qids: set[str] = set()
     previous: RunLine | None = None  # last row with a finite score
     for row in rows:
         line_number, score, tag = row.line.number, *row.line.fields[4:]
         if docnos is not None and row.docno not in docnos:
             yield _stricter("unknown document", line_number, f"document {abbreviate(row.docno)}; check the corpus version")
         expected_rank = last_ranks.get(row.qid, 0) + 1
-        if row.rank != expected_rank:
-            yield _stricter("ranks not consecutive from 1", line_number, f"rank {row.rank}; expected {expected_rank}")
+        if row.rank != expected_rank and row.qid not in misnumbered_qids:
+            yield _of_topic("ranks not consecutive from 1", line_number, f"rank {row.rank}; expected {expected_rank}")
+            misnumbered_qids.add(row.qid)
         last_ranks[row.qid] = row.rank
         if isfinite(row.score):
             if not POSITIONAL_NUMBER.fullmatch(score):
@@ -143,6 +154,15 @@ def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) ->
             yield _stricter("inconsistent or invalid tag", line_number, message)
 
 
+def _find_contradictions(run: RunFile) -> Issues:
+    """Yield the disagreement of ranks and scores for which other commands refuse the run."""
+    rows = [row for row in run.rows if isfinite(row.score)]
+    try:
+        sort_rows(rows, "auto", run.file)
+    except InputError as error:
+        yield _stricter("ranks and scores disagree", None, str(error))
+
+
 def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
     topic_sizes, size = Counter(row.qid for row in run.rows), run.file.stat().st_size
     line_count = len({row.line.number for row in run.rows} | {issue.line for issue in run.issues})
@@ -156,6 +176,6 @@ def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
     for qid, document_count in topic_sizes.items():
         if document_count > MAX_DEPTH:
             message = f"topic {abbreviate(qid)} has {document_count} documents; expected at most {MAX_DEPTH}"
-            yield _stricter("too many documents", None, message)
+            yield _of_topic("too many documents", None, message)
     if topics is not None and [qid for qid in topics if qid in topic_sizes] != [qid for qid in topic_sizes if qid in topics]:
         yield _stricter("topics not in input order", None, "sort topics as in the input")

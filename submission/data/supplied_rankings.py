@@ -2,13 +2,13 @@
 
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import pandas as pd
 
 from submission.data.orders import Order
-from submission.errors import InputError, abbreviate
+from submission.errors import InputError, abbreviate, abbreviate_list
 from submission.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)
@@ -42,15 +42,25 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
         sort_keys["score"] = -ranking["score"].to_numpy(float)
     if has_ranks and has_scores:
         sort_keys["docno"] = -docno_position.to_numpy(float)
-    ordered = ranking.iloc[np.lexsort([np.arange(len(ranking)), *reversed(sort_keys.values())])]
+    ordered = _sort_by(sort_keys, ranking)
     if has_ranks and has_scores and order == "auto":
         _raise_if_contradictory(ordered, source)
         affected_count = ordered["qid"][ordered.duplicated(["qid", "rank"])].nunique()
         if affected_count:
             message = "%s: equal ranks in %d of %d topics; sorted by score, then docno descending (as trec_eval)"
             log.warning(message, source, affected_count, ordered["qid"].nunique())
+        by_score = _sort_by({name: key for name, key in sort_keys.items() if name != "rank"}, ranking)
+        differing_count = ordered["qid"][ordered["docno"].to_numpy() != by_score["docno"].to_numpy()].nunique()
+        if differing_count:
+            message = "%s: equal scores in %d of %d topics; sorted by rank (trec_eval: docno descending, as --order score)"
+            log.warning(message, source, differing_count, ordered["qid"].nunique())
     ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
     return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
+
+
+def _sort_by(keys: Mapping[str, np.ndarray], ranking: pd.DataFrame) -> pd.DataFrame:
+    """Sort a ranking by keys (rows,), the most significant first; ties stay in file order."""
+    return ranking.iloc[np.lexsort([np.arange(len(ranking)), *reversed(list(keys.values()))])]
 
 
 def validate_supplied_ranking(
@@ -82,9 +92,8 @@ def validate_supplied_ranking(
         raise InputError(f"{source}: duplicate document {abbreviate(docno)} in topic {abbreviate(qid)}; remove one")
     missing_qids = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
     if len(missing_qids):
-        examples = ", ".join(map(abbreviate, missing_qids[:5])) + (", …" if len(missing_qids) > 5 else "")
         message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
-        log.warning(message, source, len(missing_qids), len(topics), examples)
+        log.warning(message, source, len(missing_qids), len(topics), abbreviate_list(missing_qids.tolist()))
     return rank_by_score_stable(_fill_scores(ranking, source), topics)
 
 

@@ -51,6 +51,15 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {  # ch
         ["run covers 2 of the 3 judged topics of q", "run × q: 2 of 3 topics, 75 % of the top five judged",
          "run (common topics)"],
     ),
+    "missing topics": ({"run.txt": "2 Q0 a 1 1 t\n"}, (), ["missing topics (1, 3) count as 0"]),
+    "few judgments": (
+        {"run.txt": format_lines("{q} Q0 {d} {r} {s} t", {"1": "uvwxya", "3": "xyz"})}, (),
+        ["run × q: few judgments: 0 of 8 documents in the top five and no document of topics 3; check that both"],
+    ),
+    "equal scores": (
+        {"run.txt": format_lines("{q} Q0 {d} {r} 1 t", {"1": "abx", "2": "eda", "3": "bc"})}, (),
+        ["run.txt: equal scores in 2 of 3 topics; sorted by rank (trec_eval: docno descending, as --order score)"],
+    ),
     "one topic": ({"q.qrels": "1 0 a 2\n1 0 b 1\n"}, ("--baseline", "run"), ["1 topic: too few for intervals and tests"]),
     "two equal runs": ({"other.txt": format_lines()}, ("--baseline", "run", "other.txt"), ["no test for other"]),
     "named files": (

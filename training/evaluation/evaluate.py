@@ -1,22 +1,15 @@
 """Evaluate runs per topic: Touché's nDCG@5, bpref, and trectools' measures on condensed lists and on all documents."""
 
-import re
 from collections.abc import Mapping
 
 import pandas as pd
 
-from submission.errors import InputError, abbreviate
 from training.evaluation.measures import MEASURES, TOUCHE_NDCG, compute_bpref, compute_measures, compute_touche_ndcg
 
 ALL, CONDENSED = "all", "condensed"  # unjudged documents count as non-relevant; are removed before the cut-off
 HEADLINE_MEASURES = (TOUCHE_NDCG, f"nDCG@5 {CONDENSED}", f"nDCG@5 {ALL}")  # reported for every run, in this order
 BPREF = "Bpref"  # uses judged documents only
 JUDGED_DEPTHS = (5, 10)
-
-DOCNO_PATTERNS = {  # docno formats of known corpora
-    "args.me 2020-04-01": re.compile(r"S[0-9a-f]+-A[0-9a-f]+"),
-    "args.me version 1": re.compile(r"[0-9a-f]+-[0-9-]+T[0-9:]+Z-[0-9]+-[0-9]+"),
-}
 
 
 def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
@@ -50,16 +43,5 @@ def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
 
 
 def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the table of `evaluate_run` by run name; raise InputError if no document of a run is judged for any topic."""
-    judged = set(qrels["docno"])
-    for name, run in runs.items():
-        if not run["docno"].isin(judged).any():
-            run_collection, qrels_collection = (_describe_collection(table["docno"].iloc[0]) for table in (run, qrels))
-            mismatch = f"the run is on {run_collection}, the qrels are on {qrels_collection}"
-            raise InputError(f"{name}: no document is judged: {mismatch}; use qrels of the same corpus")
+    """Return the table of `evaluate_run` by run name."""
     return {name: evaluate_run(run, qrels) for name, run in runs.items()}
-
-
-def _describe_collection(docno: str) -> str:
-    names = (name for name, pattern in DOCNO_PATTERNS.items() if pattern.fullmatch(docno))
-    return f"{next(names, 'an unknown collection')} (e.g. {abbreviate(docno)})"

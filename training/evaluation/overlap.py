@@ -1,20 +1,27 @@
 """Check which topics and documents of a run are judged."""
 
 import logging
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
 import pandas as pd
 
 from submission.data.dataset import Dataset
 from submission.data.supplied_rankings import suggest_normalisation
-from submission.errors import InputError, abbreviate
+from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from training.evaluation.evaluate import get_evaluated_topics
 from training.evaluation.measures import TOUCHE_DEPTH
 
 log = logging.getLogger(__name__)
 
-MAX_LISTED = 3  # maximum number of topics listed in a message
+MIN_JUDGED_SHARE = 0.2  # of the documents in the top five; below, a warning asks whether run and qrels belong together
+
+DOCNO_PATTERNS = {  # docno formats of known corpora
+    "args.me 2020-04-01": re.compile(r"S[0-9a-f]+-A[0-9a-f]+"),
+    "args.me version 1": re.compile(r"[0-9a-f]+-[0-9-]+T[0-9:]+Z-[0-9]+-[0-9]+"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,12 @@ class Overlap:
             ("unjudged topics of the run", self.unjudged_topics),
             ("topics without a relevant document, excluded", self.topics_without_relevant),
         ):
-            parts += [f"{label} ({len(qids)}): {_abbreviate(qids)}"] if qids else []
+            parts += [f"{label} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
         return "; ".join(parts)
 
 
 def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, str], files: tuple[object, object]) -> Overlap:
-    """Compute the overlap of a run and qrels, and log a warning if the run lacks topics that have a relevant document.
+    """Compute the overlap of a run and qrels, and log a warning if judged topics are missing or few documents are judged.
 
     Args:
         run: Run `qid docno`, in rank order.
@@ -58,20 +65,48 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
         files: Files of run and qrels, for the error message.
 
     Raises:
-        InputError: If no topic of the run has a relevant document.
+        InputError: If no topic of the run has a relevant document, or no document of these topics is judged for its topic.
     """
     topics, evaluated, judged = list(dict.fromkeys(run["qid"])), set(get_evaluated_topics(qrels)), set(qrels["qid"])
     common = find_common_topics(topics, qrels, *files)
-    top = run[run["qid"].isin(common)].groupby("qid").head(TOUCHE_DEPTH)
-    judged_top = top.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
+    pairs = run.loc[run["qid"].isin(common), ["qid", "docno"]]
+    judged_pairs = pairs.merge(qrels[["qid", "docno"]])
+    if judged_pairs.empty:
+        _raise_no_judged_document(pairs, qrels, *files)
+    top = pairs.groupby("qid").head(TOUCHE_DEPTH)
+    judged_top = top.merge(judged_pairs)
     unjudged = [qid for qid in topics if qid not in judged]
     overlap = Overlap(*names, common, len(evaluated), unjudged, sorted(judged - evaluated), len(top), len(judged_top))
     if not overlap.is_complete:
+        missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
         log.warning(
-            "%s covers %d of the %d judged topics of %s; missing topics count as 0 in the means, but not in nDCG@5 (Touché)",
-            names[0], len(common), len(evaluated), names[1],
+            "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5 (Touché)",
+            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
         )  # fmt: skip
+    unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
+    if unmatched or len(judged_top) < MIN_JUDGED_SHARE * len(top):
+        topics_note = f" and no document of topics {abbreviate_list(unmatched, MAX_NAMES_LISTED)}" if unmatched else ""
+        share = f"{len(judged_top)} of {len(top)} documents in the top five"
+        message = "%s × %s: few judgments: %s%s; check that both are of the same topics and corpus"
+        log.warning(message, *names, share, topics_note)
     return overlap
+
+
+def _raise_no_judged_document(pairs: pd.DataFrame, qrels: pd.DataFrame, run_file: object, qrels_file: object) -> NoReturn:
+    """Raise InputError with the cause: other corpora, or other topics of the same numbers."""
+    other_topics = pairs.merge(qrels[["qid", "docno"]], on="docno")
+    if other_topics.empty:
+        run_corpus, qrels_corpus = (_describe_corpus(table["docno"].iloc[0]) for table in (pairs, qrels))
+        cause = f"the run is on {run_corpus}, the qrels are on {qrels_corpus}; use qrels of the same corpus"
+    else:
+        docno, qid, other_qid = (abbreviate(other_topics[name].iloc[0]) for name in ("docno", "qid_x", "qid_y"))
+        cause = f"e.g. {docno} is ranked for topic {qid} and judged for topic {other_qid}; use qrels of the same topics"
+    raise InputError(f"{run_file} and {qrels_file}: no document is judged for its topic: {cause}")
+
+
+def _describe_corpus(docno: str) -> str:
+    names = (name for name, pattern in DOCNO_PATTERNS.items() if pattern.fullmatch(docno))
+    return f"{next(names, 'an unknown collection')} (e.g. {abbreviate(docno)})"
 
 
 def check_overlap(source: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
@@ -79,7 +114,7 @@ def check_overlap(source: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None
     evaluated = get_evaluated_topics(qrels)
     common = find_common_topics(source.topics["qid"].tolist(), qrels, source.directory, qrels_name)
     absent = [qid for qid in evaluated if qid not in common]
-    missing = f"; missing from the input: {_abbreviate(absent)}" if absent else ""
+    missing = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
     level = logging.WARNING if missing else logging.INFO
     log.log(level, "%s × %s: %d of %d judged topics%s", source.directory, qrels_name, len(common), len(evaluated), missing)
 
@@ -91,7 +126,7 @@ def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object,
         raise_no_common_topic(topics, sorted(judged), run_name, qrels_name)
     common = [qid for qid in topics if qid in evaluated]
     if not common:
-        qids = _abbreviate([qid for qid in topics if qid in judged])
+        qids = abbreviate_list([qid for qid in topics if qid in judged])
         raise InputError(f"{run_name} and {qrels_name}: the common topics ({qids}) have no relevant document; use other qrels")
     return common
 
@@ -99,12 +134,8 @@ def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object,
 def raise_no_common_topic(first: Iterable[str], second: Iterable[str], first_name: object, second_name: object) -> None:
     """Raise InputError with examples of both files' topics, and a hint if normalised ids would match."""
     first, second = list(first), list(second)
-    examples = f"{first_name}: {_abbreviate(first)}; {second_name}: {_abbreviate(second)}"
+    examples = f"{first_name}: {abbreviate_list(first)}; {second_name}: {abbreviate_list(second)}"
     raise InputError(
         f"{first_name} and {second_name}: no common topic ({examples}); use files of the same year"
         f"{suggest_normalisation(first, second)}"
     )
-
-
-def _abbreviate(qids: list[str]) -> str:
-    return ", ".join(map(abbreviate, qids[:MAX_LISTED])) + (", …" if len(qids) > MAX_LISTED else "")

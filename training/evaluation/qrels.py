@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 FORMAT = "`topic 0 docno grade`"
 BEIR_HINT = "; in BEIR qrels, insert 0 as second field and remove the header"
+MIN_GRADE, MAX_GRADE = 1e-9, 1e9  # absolute values of grades other than 0; beyond, measures overflow or underflow
 UNJUDGED = -1  # grade of documents that were pooled but not judged
 
 
@@ -78,6 +79,7 @@ def _parse_line(file: Path, line: TrecLine) -> tuple[str, str, float]:
         if is_invalid_id(identifier):
             raise InputError(f"{location}: invalid {name} {abbreviate(identifier)!r}; {ID_RULE}")
     grade = parse_float(raw_grade)
-    if grade is None:
-        raise InputError(f"{location}: invalid grade {abbreviate(raw_grade)!r}; expected a number in field 4 of {FORMAT}")
+    if grade is None or (grade and not MIN_GRADE <= abs(grade) <= MAX_GRADE):
+        expected = f"expected a number in field 4 of {FORMAT}: 0, or from {MIN_GRADE:g} to {MAX_GRADE:g} in absolute value"
+        raise InputError(f"{location}: invalid grade {abbreviate(raw_grade)!r}; {expected}")
     return qid, docno, grade

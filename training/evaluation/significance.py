@@ -23,7 +23,7 @@ def bootstrap_means(values: pd.DataFrame) -> pd.DataFrame:
     """
     rows = {}
     for measure, column in values.items():
-        defined = column.dropna().to_numpy(float)
+        defined = np.sort(column.dropna().to_numpy(float))  # so that samples do not depend on the order of topics
         low, high = _bootstrap_mean(defined) if len(defined) >= MIN_TOPICS and _varies(defined) else (np.nan, np.nan)
         rows[measure] = {"mean": defined.mean() if len(defined) else np.nan, "ci_low": low, "ci_high": high}
     return pd.DataFrame(rows).T
@@ -50,7 +50,7 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
             "n_topics": len(paired),
             "difference": differences.mean() if len(paired) else np.nan,
             "p_t": float(ttest_rel(*pair).pvalue) if is_testable else np.nan,
-            "p_randomisation": _test_by_randomisation(*pair) if is_testable else np.nan,
+            "p_randomisation": _test_by_randomisation(differences) if is_testable else np.nan,
         }
     table = pd.DataFrame(rows, index=["n_topics", "difference", "p_t", "p_randomisation"]).T.astype({"n_topics": int})
     for test in ("p_t", "p_randomisation"):
@@ -87,9 +87,10 @@ def _bootstrap_mean(values: np.ndarray) -> tuple[float, float]:
     return interval.low, interval.high
 
 
-def _test_by_randomisation(values: np.ndarray, baseline: np.ndarray) -> float:
+def _test_by_randomisation(differences: np.ndarray) -> float:
     def statistic(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.asarray((x - y).mean(axis=axis))
 
     options = {"permutation_type": "samples", "vectorized": True, "n_resamples": SAMPLES}
-    return float(permutation_test((values, baseline), statistic, rng=np.random.default_rng(SEED), **options).pvalue)
+    pair = np.sort(differences), np.zeros(len(differences))
+    return float(permutation_test(pair, statistic, rng=np.random.default_rng(SEED), **options).pvalue)

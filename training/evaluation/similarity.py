@@ -11,7 +11,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.errors import InputError, pluralise
+from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, pluralise
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.tables import write_csv
@@ -76,6 +76,9 @@ def compare_runs(directory: Path, output: Path, order: Order = "auto") -> dict[s
         raise InputError(f"{directory}: runs of one system by several teams ({', '.join(files)}); keep one team's runs")
     _check_common_topics(runs)
     tables = compute_similarity_tables({name: select_top_docnos(run) for name, run in runs.items()})
+    for first, second in combinations(runs, 2):
+        if tables["jaccard"].loc[first, second] == 0:
+            log.warning("%s and %s: no common document in any topic; check that both are of the same corpus", first, second)
     create_directory(output)
     for name, table in tables.items():
         write_csv(output / f"{name}.csv", table, 4, index=True)
@@ -92,7 +95,11 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
         if not set(first) & set(second):
             raise_no_common_topic(first, second, first_name, second_name)
     all_topics, common_topics = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
-    missing = [f"{name} {len(all_topics) - len(qids)}" for name, qids in topics.items() if len(qids) < len(all_topics)]
+    missing = [
+        f"{name} {len(all_topics) - len(qids)} ({abbreviate_list(sorted(all_topics - {*qids}), MAX_NAMES_LISTED)})"
+        for name, qids in topics.items()
+        if len(qids) < len(all_topics)
+    ]
     details = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
     log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), details)
 

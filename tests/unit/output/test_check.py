@@ -13,7 +13,7 @@ import pytest
 from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
-from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues
+from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
 from tests.conftest import PREMISE, make_argument
 
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
@@ -72,6 +72,7 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
             [
                 (TIRA_ERROR, "wrong number of fields"), (TIRA_ERROR, "too few lines"), (TIRA_ERROR, "too few topics"),
                 (STRICTER, "non-finite score"), (STRICTER, "unknown document"), (STRICTER, "ranks not consecutive from 1"),
+                (STRICTER, "topics without documents"),
             ],
         ),
         ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
@@ -84,6 +85,35 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
 )  # fmt: skip
 def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
+
+
+LINES = [f"{qid} Q0 a{rank} {{{rank}}} {5 - rank} t" for qid in TOPICS for rank in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "summary"),
+    [
+        ([line.format(0, 0, 1, 2) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 0; expected 1"),
+        ([line.format(0, 7, 7, 7) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 7; expected 1"),
+        (
+            [f"{line[0]}{line.format(0, 1, 2, 3)}" for line in LINES],
+            "unknown topic in 3 topics: line 1: topic 11 is not in the",
+        ),
+        (
+            [line.format(0, 1, 2, 3) for line in LINES[::3] + LINES[1::3] + LINES[2::3]],
+            "topic not contiguous in 3 topics: line 4",
+        ),
+        ([line.format(0, 3, 2, 1) for line in LINES], "line 2: ranks and scores disagree in 3 of 3 topics; first in topic 1"),
+        ([line.format(0, 1, 3, 2) for line in sorted(LINES, key=lambda line: line[6])], "ranks and scores disagree in 3 of 3"),
+        (
+            [line.format(0, 1, 2, 3) for line in LINES[3:6]],
+            "2 of 3 topics are not in the run (1, 3); evaluators count them as 0",
+        ),
+    ],
+)
+def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary: str) -> None:
+    summaries = summarise_issues(tmp_path, find_issues(tmp_path, lines))
+    assert any(summary in line for line in summaries), summaries
 
 
 def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,16 @@ def test_undefined_topics_are_excluded_from_both_runs() -> None:
     assert result.tolist() == complete.tolist()
     intervals = [bootstrap_means(pd.DataFrame({"m": values})).loc["m"].tolist() for values in (base, base.dropna())]
     assert intervals[0] == intervals[1]
+
+
+@pytest.mark.parametrize("order", [slice(None, None, -1), [3, 1, *range(4, 20), 0, 2]])
+def test_intervals_and_tests_do_not_depend_on_the_order_of_topics(order: Any) -> None:
+    values = pd.DataFrame(np.random.default_rng(2).uniform(size=(20, 2)), columns=["base", "run"])
+    values.loc[5, "run"] = np.nan
+    permuted = values.iloc[order].reset_index(drop=True)
+    assert bootstrap_means(permuted).equals(bootstrap_means(values))
+    tests = [compare_with_baseline(dict(table.items()), "base")["p_randomisation"].item() for table in (values, permuted)]
+    assert tests[0] == tests[1]
 
 
 def test_few_topics_yield_nan_and_a_warning() -> None:
