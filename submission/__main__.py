@@ -53,7 +53,7 @@ def _add_rank(commands: cli.Commands) -> None:
 def _add_check(commands: cli.Commands) -> None:
     parser = commands.add("check", _check, "validate input, checkpoints and runs, and report all errors, without ranking")
     cli.add_options(parser, "input_dir", "checkpoint_dir")
-    help_text = "TREC run for this input to validate; repeatable"
+    help_text = "TREC run of this input's topics to validate; repeatable"
     cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
     help_text = "output file for the ids of documents whose text differs from args.me 2020-04-01"
     cli.add_path(parser, "--mismatched-ids", "--differing", metavar="FILE", help=help_text)
@@ -130,10 +130,10 @@ def _list_systems(args: argparse.Namespace) -> None:
 
     checkpoints = CheckpointStore(args.checkpoint_dir)
     for system in SYSTEMS.values():
-        missing = system.stage.find_missing_checkpoints(checkpoints)
-        availability = f"missing checkpoint {', '.join(missing)} in {checkpoints.directory}" if missing else "ready"
+        missing_names = system.stage.find_missing_checkpoints(checkpoints)
+        availability = f"missing checkpoint {', '.join(missing_names)} in {checkpoints.directory}" if missing_names else "ready"
         print(f"{system.name:14} {availability:14} {system.description}")
-        formula = "" if missing else system.stage.format_formula(checkpoints)
+        formula = "" if missing_names else system.stage.format_formula(checkpoints)
         if formula:
             print(f"{'':14} {'':14} {formula}")
 

@@ -58,11 +58,11 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
     Writes the ids of documents whose text differs from args.me 2020-04-01 to `mismatched_ids_file`, unless it is None.
     """
     report = Report()
-    topics, documents = _check_input(input_dir, mismatched_ids_file, report)
+    qids, documents = _check_input(input_dir, mismatched_ids_file, report)
     _check_checkpoints(CheckpointStore(checkpoint_dir), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
-        issues = find_run_issues(run, topics, docnos)
+        issues = find_run_issues(run, qids, docnos)
         if issues:
             tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
             other_errors = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
@@ -95,6 +95,7 @@ def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tupl
 
 
 def _check_collection(documents: pd.DataFrame, min_words: int, report: Report) -> list[str]:
+    """Return the issues of the collection; if there are none, add a note on its size to the report."""
     collection = select_collection(documents, min_words)
     issues = _catch_issues(validate_collection, collection, len(documents), min_words)
     if min_words and not issues:
@@ -116,6 +117,7 @@ def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
 
 
 def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
+    """Report documents whose text differs from args.me 2020-04-01; write their ids to `file`, unless it is None."""
     mismatched_docnos, hashed_count = find_mismatched_ids(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")

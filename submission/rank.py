@@ -55,7 +55,8 @@ def rank(options: RankOptions) -> None:
     Skips systems with an existing run for the same inputs, settings, checkpoints and code.
 
     Raises:
-        UsageError, InputError, CheckpointError, OutputError: If no run can be written.
+        UsageError, InputError, OutputError: If an option, the input or a directory is invalid.
+        Exception: If all systems failed; the error is that of the first system.
         SystemsFailedError: If some systems failed; the runs of the others are written.
     """
     check_tag(options.team)

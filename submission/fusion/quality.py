@@ -40,6 +40,6 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
         Documents below the top keep their order and score differences.
         """
-        top, below = np.split(relevance, [len(quality)])
-        scores = np.sum(self.compute_contributions(top, quality), axis=0)
-        return np.concatenate([scores, scores.min() - SCORE_GAP - (top.min() - below)])
+        top_relevance, lower_relevance = np.split(relevance, [len(quality)])
+        scores = np.sum(self.compute_contributions(top_relevance, quality), axis=0)
+        return np.concatenate([scores, scores.min() - SCORE_GAP - (top_relevance.min() - lower_relevance)])

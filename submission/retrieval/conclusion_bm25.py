@@ -73,7 +73,7 @@ class ConclusionIndex:
             contribution = 0.0
             if counts[term] and term in self.term_ids:
                 idf = self.idf[self.term_ids[term]]
-                contribution = float(_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
+                contribution = float(_compute_bm25_weight(idf, counts[term], counts.total(), self.mean_length))
             contributions.append((term, contribution))
         return contributions
 
@@ -118,13 +118,13 @@ def _build_postings(bm25: BM25Okapi, terms: list[str], idf: np.ndarray) -> tuple
     term_ids = np.array([id_by_term[term] for frequencies in bm25.doc_freqs for term in frequencies], dtype=np.int64)
     frequency = np.array([count for frequencies in bm25.doc_freqs for count in frequencies.values()], dtype=np.int64)
     postings = np.empty(len(term_ids), dtype=POSTING_DTYPE)
-    weights = _bm25_weight(idf[term_ids], frequency, np.array(bm25.doc_len)[conclusion_ids], bm25.avgdl)
+    weights = _compute_bm25_weight(idf[term_ids], frequency, np.array(bm25.doc_len)[conclusion_ids], bm25.avgdl)
     postings["conclusion"], postings["weight"] = conclusion_ids, weights
     offsets = np.concatenate([[0], np.bincount(term_ids, minlength=len(terms)).cumsum()]).astype(np.int64)
     return offsets, postings[np.argsort(term_ids, kind="stable")]
 
 
-def _bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> Any:
+def _compute_bm25_weight(idf: Any, frequency: Any, length: Any, mean_length: float) -> Any:
     """Compute a term's BM25 weight with BM25Okapi's formula and order of operations, for scalars or arrays."""
     return idf * (frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length / mean_length)))
 

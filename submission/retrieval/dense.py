@@ -107,9 +107,9 @@ def make_conclusion_texts(conclusions: Sequence[str]) -> NamedTexts:
 
 
 def group_by_conclusion(load_conclusions: Callable[[], pd.DataFrame], store: ArtifactStore) -> dict[str, list[str]]:
-    """Map each distinct conclusion of a collection, ascending, to its docnos.
+    """Map each distinct conclusion of the collection `docno conclusion` that `load_conclusions` returns to its docnos.
 
-    The result is cached in `store`, whose cache key must depend on the collection.
+    Conclusions and docnos are ascending. The result is cached in `store`, whose cache key must depend on the collection.
     """
 
     def build() -> bytes:

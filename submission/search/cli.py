@@ -57,8 +57,8 @@ def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: t
     primary = get_system(catalogue.PRIMARY_SYSTEM)
     if device.type != "cuda":
         reason = f"{primary.name} takes seconds per query without a GPU"
-    elif missing := primary.stage.find_missing_checkpoints(checkpoints):
-        reason = f"{primary.name}: checkpoint {', '.join(missing)} not found"
+    elif missing_names := primary.stage.find_missing_checkpoints(checkpoints):
+        reason = f"{primary.name}: checkpoint {', '.join(missing_names)} not found"
     else:
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
@@ -93,8 +93,8 @@ def _read_queries() -> Iterator[str]:
 
 def _raise_failures(results: SearchResults) -> None:
     """Raise the error of the first system if all systems failed, or SystemsFailedError if some failed."""
-    errors = {result.system: result.error for result in results.systems if result.error is not None}
-    if errors and len(errors) == len(results.systems):
+    errors = {result.system: result.error for result in results.system_results if result.error is not None}
+    if errors and len(errors) == len(results.system_results):
         raise next(iter(errors.values()))
     if errors:
         raise SystemsFailedError(f"systems failed: {', '.join(errors)}; the results of the other systems are printed above")

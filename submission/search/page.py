@@ -49,15 +49,15 @@ def parse_params(query_string: str, default: PageParams) -> PageParams:
     """Parse a URL's query string; take missing systems or a missing depth from `default`.
 
     Raises:
-        UsageError: If a system or the depth is unknown, or there are too many systems or parameters.
+        UsageError: If a system is unknown, the depth is not selectable, or there are too many systems or parameters.
     """
     fields = _parse_fields(query_string)
     systems = tuple(get_system(name).name for name in dict.fromkeys(fields.get("system", default.systems)))
     if len(systems) > MAX_SYSTEMS:
         raise UsageError(f"{len(systems)} systems selected; select at most {MAX_SYSTEMS}")
-    depth = fields.get("depth", [str(default.depth)])[-1]
-    if depth not in map(str, (*DEPTHS, default.depth)):
-        raise UsageError(f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(map(str, DEPTHS))}")
+    depth, depths = fields.get("depth", [str(default.depth)])[-1], list(map(str, sorted({*DEPTHS, default.depth})))
+    if depth not in depths:
+        raise UsageError(f"invalid depth '{abbreviate(depth)}'; expected one of {', '.join(depths)}")
     return PageParams(parse_query_text(query_string), systems, int(depth), tuple(fields.get("explain", ())))
 
 
@@ -94,7 +94,7 @@ def render_home(site: SiteSettings, params: PageParams) -> str:
 
 def render_results(site: SiteSettings, params: PageParams, results: SearchResults, document_count: int) -> str:
     summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
-    return _render(site, params, title=f"{results.query} · Aragorn", summary=summary, results=results.systems)
+    return _render(site, params, title=f"{results.query} · Aragorn", summary=summary, results=results.system_results)
 
 
 def render_error(site: SiteSettings, params: PageParams, message: str) -> str:

@@ -31,7 +31,7 @@ class SystemResults:
 
     system: str
     hits: list[Hit] = field(default_factory=list)
-    total: int = 0  # number of ranked arguments
+    ranked_count: int = 0  # number of ranked arguments
     error: SubmissionError | None = None
 
 
@@ -40,7 +40,7 @@ class SearchResults:
     """Results of all systems for one query."""
 
     query: str
-    systems: list[SystemResults]
+    system_results: list[SystemResults]
     seconds: float
 
 
@@ -55,10 +55,10 @@ def to_json(results: SearchResults) -> str:
         {
             "system": result.system,
             "error": None if result.error is None else str(result.error),
-            "total": result.total,
+            "total": result.ranked_count,
             "hits": list(map(_hit_to_dict, result.hits)),
         }
-        for result in results.systems
+        for result in results.system_results
     ]
     return json.dumps({"query": results.query, "seconds": round(results.seconds, 4), "systems": systems}) + "\n"
 

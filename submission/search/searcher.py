@@ -133,8 +133,8 @@ class Searcher:
                 if options.explain(system.name, row.docno):
                     explain = partial(stage.explain, execution, row.qid, row.docno)
                     explanation = execution.compute_once(key, "explanation", explain)
-                argument = row.docno, metadata.get(row.docno, ArgumentMetadata()), row.conclusion, row.premise
-                hits.append(Hit(row.rank, row.score, *argument, extract(row.premise), highlights, explanation))
+                argument_fields = row.docno, metadata.get(row.docno, ArgumentMetadata()), row.conclusion, row.premise
+                hits.append(Hit(row.rank, row.score, *argument_fields, extract(row.premise), highlights, explanation))
             return SystemResults(system.name, hits, len(ranking))
         except (InputError, OutputError):
             raise  # every system would fail
@@ -152,8 +152,8 @@ class Searcher:
         if query not in self._recent_executions:
             if len(self._recent_executions) == CACHED_QUERIES:
                 self._evict()
-            queries, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
-            self._recent_executions[query] = QueryExecution(self._shared, queries, scratch.__enter__())
+            corpus, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
+            self._recent_executions[query] = QueryExecution(self._shared, corpus, scratch.__enter__())
         self._recent_executions.move_to_end(query)
         return self._recent_executions[query]
 

@@ -35,11 +35,11 @@ def open_console() -> Console:
 
 def print_results(results: SearchResults, document_count: int, console: Console) -> None:
     """Print the results of a query; matches are enclosed in asterisks if the console has no colours."""
-    system_count = len(results.systems)
+    system_count = len(results.system_results)
     column_width = (console.width - 3 * (system_count - 1)) // system_count
     summary = f"   {document_count} arguments, {results.seconds:.2f} s"
     console.print(Text.assemble((_clean(results.query), "bold"), (summary, "dim")), end="\n\n")
-    blocks = [list(_render_system(system_results, console)) for system_results in results.systems]
+    blocks = [list(_render_system(system_results, console)) for system_results in results.system_results]
     if system_count > 1 and column_width >= MIN_COLUMN_WIDTH:
         table = Table(box=box.MINIMAL, show_header=False, show_edge=False, pad_edge=False, expand=True)
         for _ in blocks:
@@ -54,7 +54,7 @@ def print_results(results: SearchResults, document_count: int, console: Console)
 
 def _render_system(results: SystemResults, console: Console) -> Iterator[Group]:
     """Render a system's name and its hits."""
-    total = "" if results.error else f"  {results.total} results"
+    total = "" if results.error else f"  {results.ranked_count} results"
     heading = [Text.assemble((results.system, "bold blue"), (total, "dim")), Text()]
     if results.error:
         heading += [_style(f"failed: {results.error}"), Text()]

@@ -53,9 +53,9 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
         raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
-    missing = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
-    if missing:
-        raise CheckpointError(f"{directory}: missing {', '.join(missing)}; restore the checkpoint from the release")
+    missing_files = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
+    if missing_files:
+        raise CheckpointError(f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint from the release")
     for name, expected_hash in hashes.items():
         file = directory / name
         try:

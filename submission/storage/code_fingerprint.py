@@ -115,7 +115,7 @@ def _hash(files: Collection[Path], importers: Collection[Path]) -> str:
 
 
 def _collect_files(
-    modules: Iterable[str], excluded_modules: Iterable[str], imports: Callable[[Path], frozenset[str]]
+    modules: Iterable[str], excluded_modules: Iterable[str], get_imports: Callable[[Path], frozenset[str]]
 ) -> list[Path]:
     pending_files, files = [_require_module_file(module) for module in modules], set()
     excluded_files = {find_module_file(module) for module in excluded_modules}
@@ -123,7 +123,7 @@ def _collect_files(
         file = pending_files.pop()
         if file not in files and file not in excluded_files:
             files.add(file)
-            pending_files += [source for name in imports(file) if (source := find_module_file(name))]
+            pending_files += [source for name in get_imports(file) if (source := find_module_file(name))]
     return sorted(files)
 
 

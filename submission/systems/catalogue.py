@@ -106,7 +106,7 @@ def get_system(name: str) -> System:
 
 
 def select_systems(names: list[str], checkpoints: CheckpointStore) -> list[System]:
-    """Return the named systems in order, without duplicates; if `names` is empty, the runnable systems and the primary one."""
+    """Return the named systems once each, in order; if `names` is empty, all with their checkpoints, and the primary system."""
     if names:
         return [get_system(name) for name in dict.fromkeys(names)]
     runnable = [system for system in SYSTEMS.values() if not system.stage.find_missing_checkpoints(checkpoints)]

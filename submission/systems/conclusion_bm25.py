@@ -17,7 +17,7 @@ from submission.systems.explanation import ExplanationRow, ScoreExplanation
 class ConclusionStage(Stage):
     """BM25 over conclusions, returning all premises of the top conclusions (Entezari 2020, section 4.3).
 
-    If the input supplies a ranking, `rank` returns that unchanged.
+    If the input supplies a ranking, `rank` returns it unchanged.
     """
 
     checkpoint = None

@@ -105,7 +105,7 @@ class Component(ABC):
         return code_fingerprint(*sorted(modules.difference(SERVICES)), shallow=SERVICES)
 
     def get_key_parts(self, execution: Execution) -> list[str]:
-        """Return the parts of the cache key besides component, input, code and dependencies: the checkpoint's fingerprint."""
+        """Return the parts of `Execution.compute_cache_key` that this class adds: by default the checkpoint's fingerprint."""
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return [] if checkpoint is None else [checkpoint.fingerprint]
 
@@ -113,7 +113,7 @@ class Component(ABC):
 class Stage(Component):
     """A retrieval or re-ranking method; equal stages produce equal rankings.
 
-    If the input supplies a ranking, a stage ranks exactly its documents; otherwise it searches.
+    If the input supplies a ranking, a stage ranks exactly the documents of this ranking; otherwise it searches.
     """
 
     def rank(self, execution: Execution) -> pd.DataFrame:

@@ -65,7 +65,10 @@ def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Add the member's name to errors of the `with` block, except InputError and OutputError."""
+    """Add the member's name to errors of the `with` block, except InputError and OutputError.
+
+    CheckpointError keeps its type; other errors become RuntimeError.
+    """
     try:
         yield
     except (InputError, OutputError):

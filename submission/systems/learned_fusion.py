@@ -28,7 +28,7 @@ class LearnedFusionStage(FusionStage):
         return self.rank_pairs(execution, self._get_pool_features(execution)[PAIR_COLUMNS])
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        """Score pairs; also outside the pool, features are standardised by the pool's mean and standard deviation."""
+        """Score pairs; the pool's mean and standard deviation also standardise the features of pairs outside the pool."""
         features = standardise_by_topic(self._get_pair_features(execution, pairs), self._get_pool_features(execution))
         return self.load_checkpoint(execution.checkpoints).score(features)
 

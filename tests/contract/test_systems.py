@@ -105,9 +105,9 @@ def test_search_equals_ranking_the_same_topic(name: str, execution: Execution, s
     pd.testing.assert_frame_equal(rankings, listed, check_exact=exact, rtol=1e-5, atol=1e-5)
     options = SearchOptions(5, lambda system, docno: True, highlight=True)
     for qid, query in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        [answered] = searcher.search(query, [SYSTEMS[name]], options).systems
+        [answered] = searcher.search(query, [SYSTEMS[name]], options).system_results
         hits = listed[listed["qid"] == qid]
-        assert (answered.error, answered.total) == (None, len(hits))
+        assert (answered.error, answered.ranked_count) == (None, len(hits))
         assert [hit.docno for hit in answered.hits] == hits["docno"].tolist()[:5]
         scores = [hit.score for hit in answered.hits]
         np.testing.assert_allclose(scores, hits["score"][:5], rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
