@@ -69,9 +69,9 @@ def run_experiment(
     cache = ArtifactStore(cache_dir / f"{experiment.name}-results", {})
     remove_stale_files(cache.directory)
     results = {
-        cell: msgspec.msgpack.decode(encoded, type=experiment.result_type, dec_hook=_decode_array)
+        cell: msgspec.msgpack.decode(encoded_result, type=experiment.result_type, dec_hook=_decode_array)
         for cell in cells
-        if (encoded := cache.read(_file_name(experiment, cell))) is not None
+        if (encoded_result := cache.read(_file_name(experiment, cell))) is not None
     }
     if results:
         log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
@@ -84,9 +84,9 @@ def run_experiment(
     if process_count is None or process_count == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
     compute = partial(_compute_batch, experiment, cache.directory)
-    local = zip(batches, map(compute, batches), strict=True)
-    completed = map_parallel(compute, batches, process_count) if process_count else local
-    weighted_results = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completed)
+    local_completions = zip(batches, map(compute, batches), strict=True)
+    completions = map_parallel(compute, batches, process_count) if process_count else local_completions
+    weighted_results = ((batch_results, sum(costs[cell] for cell in batch)) for batch, batch_results in completions)
     if batches:
         for batch_results in track_weighted(weighted_results, sum(costs.values()), experiment.name, experiment.unit):
             results |= batch_results
@@ -107,5 +107,5 @@ def _file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
     return hashlib.sha256(repr(experiment.cache_key(cell)).encode()).hexdigest()[:32]
 
 
-def _decode_array(expected_type: type[Any], encoded: bytes) -> np.ndarray:
-    return decode_npy(encoded)
+def _decode_array(expected_type: type[Any], encoded_array: bytes) -> np.ndarray:
+    return decode_npy(encoded_array)

@@ -35,9 +35,9 @@ def load_recipes_in_order() -> dict[str, Recipe]:
     recipes: dict[str, Recipe] = {}
     for name in queue:
         recipes[name] = load_recipe(name)
-        initial = recipes[name].initial_checkpoint
-        if initial and initial not in queue:
-            queue.append(initial)
+        initial_name = recipes[name].initial_checkpoint
+        if initial_name and initial_name not in queue:
+            queue.append(initial_name)
     dependencies = {name: [recipe.initial_checkpoint] if recipe.initial_checkpoint else [] for name, recipe in recipes.items()}
     return {name: recipes[name] for name in TopologicalSorter(dependencies).static_order()}
 
@@ -79,11 +79,11 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     running: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
-        initial, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
+        initial_name, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
         if errors[name]:
             return InputError.exit_code
-        if initial and (code := jobs[initial].result()):
-            log.error("%s: skipped: training of its initial checkpoint %s failed", name, initial)
+        if initial_name and (code := jobs[initial_name].result()):
+            log.error("%s: skipped: training of its initial checkpoint %s failed", name, initial_name)
             return code
         gpu_env = free_gpus.get()
         try:
@@ -102,8 +102,8 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
     with on_interrupt(terminate_running), ThreadPoolExecutor(free_gpus.qsize()) as pool:
         for name in recipes:  # dependencies first, or `result` above deadlocks
             jobs[name] = pool.submit(run_fit, name)
-    if failed := [name for name, job in jobs.items() if job.result()]:
-        cause = f"recipes failed or skipped: {', '.join(failed)}; all others finished"
+    if failed_recipes := [name for name, job in jobs.items() if job.result()]:
+        cause = f"recipes failed or skipped: {', '.join(failed_recipes)}; all others finished"
         raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
 
 

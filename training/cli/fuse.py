@@ -41,8 +41,8 @@ def _fuse(args: argparse.Namespace) -> None:
     system = SYSTEMS.get(args.fusion)
     if system and isinstance(system.stage, EnsembleStage):
         _fuse_ensemble(system, args)
-    elif missing := [flag for flag, value in (("-i", args.input_dir), ("--qrels", args.qrels)) if not value]:
-        raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing)}")
+    elif missing_flags := [flag for flag, value in (("-i", args.input_dir), ("--qrels", args.qrels)) if not value]:
+        raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing_flags)}")
     else:
         _fuse_learned(args)
 

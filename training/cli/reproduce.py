@@ -55,11 +55,11 @@ def reproduce_checkpoint(
     name = Path(recipe_name).stem
     system = SYSTEMS.get(name)
     ensemble = system if system and isinstance(system.stage, EnsembleStage) else None
-    stored = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)
-    hashes = verify_files(stored, {METRICS})
-    provenance = read_json(stored / PROVENANCE)
+    stored_dir = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)
+    hashes = verify_files(stored_dir, {METRICS})
+    provenance = read_json(stored_dir / PROVENANCE)
     training_inputs = provenance["training_data"]
-    output = work_dir / "checkpoints" / stored.name
+    output = work_dir / "checkpoints" / stored_dir.name
     if ensemble:
         _warn_about_changed_data(training_inputs["input"], reproduce_pairs(data_dir, work_dir, training_inputs))
         fit_ensemble(ensemble, work_dir, CheckpointStore(checkpoint_dir), output, device, provenance.get("non_negative", False))
@@ -70,7 +70,7 @@ def reproduce_checkpoint(
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from None
         _retrain(recipe, provenance, work_dir, output, device)
-    table = compare_metrics(read_json(stored / METRICS), read_json(output / METRICS))
+    table = compare_metrics(read_json(stored_dir / METRICS), read_json(output / METRICS))
     is_identical = hashes.get(WEIGHTS_FILE) == read_json(output / PROVENANCE)["files"].get(WEIGHTS_FILE)
     weights = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS_FILE in hashes else ""
     if (table["verdict"] == "FAIL").any():
@@ -100,27 +100,27 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
             raise UsageError(f"{output.name}: trained on word vectors from a file (SHA-256 {file_hash[:12]}…); {fix}")
         settings = {key: vectors[key] for key in asdict(word_vectors.VectorSettings()) if key in vectors}
         word_vectors.prepare_vectors(work_dir, work_dir / "vectors", word_vectors.VectorSettings(**settings), None, False)
-    initial = recipe.initial_checkpoint
-    if initial and not (output.parent / initial).is_dir():
-        log.info("%s is initialised from %s; training %s first", output.name, initial, initial)
-        fit(initial, load_recipe(initial), work_dir, work_dir / "vectors", output.parent / initial, device)
+    initial_name = recipe.initial_checkpoint
+    if initial_name and not (output.parent / initial_name).is_dir():
+        log.info("%s is initialised from %s; training %s first", output.name, initial_name, initial_name)
+        fit(initial_name, load_recipe(initial_name), work_dir, work_dir / "vectors", output.parent / initial_name, device)
     fit(output.name, recipe, work_dir, work_dir / "vectors", output, device)
 
 
-def _warn_about_changed_data(stored: Mapping[str, str], reproduced: Mapping[str, str]) -> None:
+def _warn_about_changed_data(old_hashes: Mapping[str, str], hashes: Mapping[str, str]) -> None:
     """Warn about data files whose hashes (by file name) differ or are missing on one side."""
-    if stored != reproduced:
-        changed_files = sorted(name for name in {*stored, *reproduced} if stored.get(name) != reproduced.get(name))
+    if old_hashes != hashes:
+        changed_files = sorted(name for name in {*old_hashes, *hashes} if old_hashes.get(name) != hashes.get(name))
         log.warning("Training data differ from those of the stored checkpoint: %s", ", ".join(changed_files))
 
 
-def _warn_about_changed_recipe(recipe: Recipe, stored: Mapping[str, Any]) -> None:
+def _warn_about_changed_recipe(recipe: Recipe, stored_recipe: Mapping[str, Any]) -> None:
     """Warn about recipe settings that have changed since training; settings added since are not compared."""
-    current = json.loads(json.dumps(recipe.to_provenance()))
-    for key, value in stored.items():
+    current_values = json.loads(json.dumps(recipe.to_provenance()))
+    for key, value in stored_recipe.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]
-        for field, old in fields:
-            new = current.get(key) if field is None else current.get(key, {}).get(field)
-            if key != "name" and new != old:
+        for field, old_value in fields:
+            new_value = current_values.get(key) if field is None else current_values.get(key, {}).get(field)
+            if key != "name" and new_value != old_value:
                 setting = key if field is None else f"{key}.{field}"
-                log.warning("Recipe has changed: %s was %s, is now %s", setting, old, new)
+                log.warning("Recipe has changed: %s was %s, is now %s", setting, old_value, new_value)

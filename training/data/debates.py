@@ -51,10 +51,10 @@ def read_debate_titles(files: Sequence[Path]) -> list[str]:
         for _, context in _read_contexts(file):
             title = context.discussion_title or (context.source_title or "").partition(SITE_SEPARATOR)[0]
             title = " ".join(title.split())
-            normalised = normalise(title)
-            if sum(any(map(str.isalpha, word)) for word in normalised.split()) >= 2:
-                titles.setdefault(normalised, title)
-    return [titles[normalised] for normalised in sorted(titles)]
+            normalised_title = normalise(title)
+            if sum(any(map(str.isalpha, word)) for word in normalised_title.split()) >= 2:
+                titles.setdefault(normalised_title, title)
+    return [titles[normalised_title] for normalised_title in sorted(titles)]
 
 
 def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[str]:
@@ -76,5 +76,5 @@ def exclude_paraphrases(titles: Sequence[str], topics: Sequence[str]) -> list[st
 
 
 def _share_stems(first: set[str], second: set[str]) -> bool:
-    shorter, shared = min(len(first), len(second)), len(first & second)
-    return shared >= min(2, shorter) and 2 * shared >= shorter > 0
+    n_smaller, n_shared = min(len(first), len(second)), len(first & second)
+    return n_shared >= min(2, n_smaller) and 2 * n_shared >= n_smaller > 0

@@ -64,8 +64,8 @@ def sample_negatives(
         bounds = np.cumsum([len(sample) for sample in samples])[:-1]
         for i, sample, ratios in zip(chunk, samples, np.split(similarity, bounds), strict=True):
             size = ends[i] - starts[i]
-            selected = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
-            negatives[starts[i] : ends[i]] = selected.reshape(per_argument, size).T  # round-robin
+            selected_rows = sample[np.argsort(ratios, kind="stable")[: per_argument * size]]
+            negatives[starts[i] : ends[i]] = selected_rows.reshape(per_argument, size).T  # round-robin
     return negatives
 
 
@@ -107,11 +107,11 @@ def retrieve_for_conclusions(
         Row indices of a conclusion's arguments, sorted by docno, and of the retrieved arguments, sorted by descending score.
     """
     docno_order = np.argsort(arguments["docno"].to_numpy(), kind="stable")  # the index numbers documents by docno
-    ordered = arguments.iloc[docno_order].set_index("docno", drop=False)
-    index = load_or_build_term_index(ordered.index.tolist(), lambda docnos: ordered.loc[docnos], index_settings, cache)
-    groups = ordered.groupby("normalised_conclusion", sort=True).indices
+    by_docno = arguments.iloc[docno_order].set_index("docno", drop=False)
+    index = load_or_build_term_index(by_docno.index.tolist(), lambda docnos: by_docno.loc[docnos], index_settings, cache)
+    groups = by_docno.groupby("normalised_conclusion", sort=True).indices
     for group in track(list(groups.values()), f"retrieval with {type(model).__name__}", "conclusions"):
-        query = build_query(index.analyse_query(ordered["conclusion"].iloc[group[0]]))
+        query = build_query(index.analyse_query(by_docno["conclusion"].iloc[group[0]]))
         hits = search(index, query, model, depth + len(group)).documents
         yield docno_order[group], docno_order[hits[~np.isin(hits, group)][:depth]]
 

@@ -124,9 +124,9 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
     titles = execution.topics.set_index("qid")["query"]
     lists = []
     for qid, ranking in execution.get_ranking(system.stage).groupby("qid", sort=False):
-        selected = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
-        if len(selected) == settings.documents_per_title and selected["score"].nunique() > 1:
-            lists.append(selected.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
+        selected_documents = ranking.iloc[_select_ranks(len(ranking), settings, int(str(qid)))]
+        if len(selected_documents) == settings.documents_per_title and selected_documents["score"].nunique() > 1:
+            lists.append(selected_documents.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not lists:
         raise InputError(
             f"{execution.input.directory}: for none of {len(titles)} titles does {system.name} rank at least "
@@ -138,8 +138,8 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
     log.info("Scored %d documents for each of %d out of %d titles", settings.documents_per_title, len(lists), len(titles))
 
 
-def _select_ranks(n_ranked: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
-    """Select at most `documents_per_title` of `n_ranked` 0-based ranks: half are at the top, half are sampled below."""
-    n_top = min(n_ranked, -(-settings.documents_per_title // 2))
-    sample = n_top + create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_ranked - n_top)
+def _select_ranks(n_documents: int, settings: DistillationSettings, title_index: int) -> np.ndarray:
+    """Select at most `documents_per_title` of `n_documents` 0-based ranks: half at the top, half sampled below."""
+    n_top = min(n_documents, -(-settings.documents_per_title // 2))
+    sample = n_top + create_generator(settings.seed, RandomStream.DEBATE_TITLES, title_index).permutation(n_documents - n_top)
     return np.concatenate([np.arange(n_top), np.sort(sample[: settings.documents_per_title - n_top])])

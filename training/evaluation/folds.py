@@ -41,13 +41,13 @@ def split_folds(names: Sequence[str], n_folds: int, n_dev: int, seed: int) -> li
     Raises:
         ValueError: If there are too few names for the folds and dev sets.
     """
-    ordered = sorted(names)
-    shuffled = [ordered[index] for index in np.random.default_rng(seed).permutation(len(ordered))]
-    tests: list[list[str]] = [shuffled[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
-    if n_folds > len(shuffled) or len(shuffled) - max(map(len, tests)) <= n_dev:
-        raise ValueError(f"{len(shuffled)} names: too few for {n_folds} folds with {n_dev} dev names each")
+    sorted_names = sorted(names)
+    shuffled_names = [sorted_names[index] for index in np.random.default_rng(seed).permutation(len(sorted_names))]
+    tests: list[list[str]] = [shuffled_names[first::n_folds] for first in range(n_folds)] if n_folds > 1 else [[]]
+    if n_folds > len(shuffled_names) or len(shuffled_names) - max(map(len, tests)) <= n_dev:
+        raise ValueError(f"{len(shuffled_names)} names: too few for {n_folds} folds with {n_dev} dev names each")
     splits = []
     for fold, test in enumerate(tests):
-        remaining = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled
-        splits.append(Fold(frozenset(remaining[n_dev:]), frozenset(remaining[:n_dev]), frozenset(test)))
+        remaining_names = [name for group in tests[fold + 1 :] + tests[:fold] for name in group] or shuffled_names
+        splits.append(Fold(frozenset(remaining_names[n_dev:]), frozenset(remaining_names[:n_dev]), frozenset(test)))
     return splits

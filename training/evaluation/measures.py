@@ -34,15 +34,15 @@ def compute_touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
     The run must be in rank order, grades must be at least 0, and each topic must have a relevant document.
     """
     top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
-    judged = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
+    judged_top = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
     ideal = qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(TOUCHE_DEPTH)
-    return (_dcg(judged) / _dcg(ideal)).reindex(topics)
+    return (_dcg(judged_top) / _dcg(ideal)).reindex(topics)
 
 
-def _dcg(ordered: pd.DataFrame) -> pd.Series:
+def _dcg(documents: pd.DataFrame) -> pd.Series:
     """Compute DCG with linear gains per topic of documents `qid rel`, which must be in rank order."""
-    ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
-    return (ordered["rel"] / np.log2(ranks + 1)).groupby(ordered["qid"]).sum()
+    ranks = documents.groupby("qid", sort=False).cumcount().to_numpy() + 1
+    return (documents["rel"] / np.log2(ranks + 1)).groupby(documents["qid"]).sum()
 
 
 def compute_measures(
@@ -60,16 +60,16 @@ def compute_measures(
     return {name: column.reindex(indices).fillna(0.0).set_axis(topics) for name, column in columns.items()}
 
 
-def compute_bpref(judged: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
+def compute_bpref(judged_run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> pd.Series:
     """Compute bpref per topic from a run's judged documents `qid docno rank score`.
 
     If a topic has no document judged non-relevant, trectools divides by zero; bpref is then the recall of relevant documents.
     """
-    trectools_bpref = compute_measures(BPREF, judged, qrels, topics)["bpref"]
-    relevant = qrels[qrels["rel"] > 0]
+    trectools_bpref = compute_measures(BPREF, judged_run, qrels, topics)["bpref"]
+    relevant_judgments = qrels[qrels["rel"] > 0]
     lacks_non_relevant = ~topics.isin(qrels.loc[qrels["rel"] == 0, "qid"])
-    retrieved = judged.merge(relevant[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
-    recall = (retrieved / relevant.groupby("qid").size()).reindex(topics).fillna(0.0)
+    retrieved_counts = judged_run.merge(relevant_judgments[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+    recall = (retrieved_counts / relevant_judgments.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.Series(np.where(lacks_non_relevant, recall, trectools_bpref), index=topics)
 
 

@@ -27,12 +27,12 @@ def plot_topic_differences(differences: Mapping[str, pd.Series]) -> bytes:
     """Plot each system's differences from the baseline per topic (by qid), sorted, in one panel per system."""
     fig, axes = _create_panels(len(differences), 2, 5, 2.1, sharey=True)
     for ax, (system, by_topic) in zip(axes, differences.items(), strict=True):
-        ordered = by_topic.sort_values(ascending=False)
-        ax.bar(range(len(ordered)), ordered, color=[BETTER if value > 0 else WORSE for value in ordered])
-        ax.set_title(f"{system}: {(ordered > 0).sum()} topics better, {(ordered < 0).sum()} worse", fontsize=10)
+        bars = by_topic.sort_values(ascending=False)
+        ax.bar(range(len(bars)), bars, color=[BETTER if value > 0 else WORSE for value in bars])
+        ax.set_title(f"{system}: {(bars > 0).sum()} topics better, {(bars < 0).sum()} worse", fontsize=10)
         ax.axhline(0, color="#444444", linewidth=0.8)
         ax.set(ylim=(-1, 1))
-        ax.set_xticks(range(len(ordered)), ordered.index, fontsize=6, rotation=90)
+        ax.set_xticks(range(len(bars)), bars.index, fontsize=6, rotation=90)
         ax.grid(axis="y", alpha=0.3)
     return render_png(fig)
 
@@ -47,9 +47,9 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
         ax.grid(alpha=0.3)
         return render_png(fig)
     # The two parameters with the most values span the heat maps.
-    *remaining, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
-    groups = list(table.groupby(remaining)) if remaining else [((), table)]
-    n_columns = table[remaining[-1]].nunique() if remaining else 1
+    *panel_axes, rows, columns = sorted(axes, key=lambda name: table[name].nunique())
+    groups = list(table.groupby(panel_axes)) if panel_axes else [((), table)]
+    n_columns = table[panel_axes[-1]].nunique() if panel_axes else 1
     n_rows = -(-len(groups) // n_columns)
     fig = create_figure(3.4 * n_columns + 1, 3.2 * n_rows)
     grid = fig.subplots(n_rows, n_columns, squeeze=False)
@@ -58,7 +58,7 @@ def plot_grid(table: pd.DataFrame, axes: Sequence[str], measure: str) -> bytes:
         image = ax.imshow(values, cmap="viridis", vmin=table[measure].min(), vmax=table[measure].max(), aspect="auto")
         ax.set_xticks(range(values.shape[1]), [f"{value:g}" for value in values.columns])
         ax.set_yticks(range(values.shape[0]), [f"{value:g}" for value in values.index])
-        title = ", ".join(f"{name} {value:g}" for name, value in zip(remaining, setting, strict=True))
+        title = ", ".join(f"{name} {value:g}" for name, value in zip(panel_axes, setting, strict=True))
         ax.set(xlabel=columns, ylabel=rows, title=title)
     fig.colorbar(image, ax=list(grid.flat), label=measure)
     return render_png(fig)

@@ -44,13 +44,13 @@ def read_qrels(file: Path, docnos: Set[str] | None = None) -> pd.DataFrame:
 
 def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
     """Drop unjudged documents, set other negative grades to 0, and convert grades to integers if all are whole numbers."""
-    unjudged, total = qrels["rel"] == UNJUDGED, pluralise(len(qrels), "line")
-    negative = (qrels["rel"] < 0) & ~unjudged
-    if unjudged.any():
-        log.info("%s: dropped %d of %s: grade %d (unjudged)", file.name, unjudged.sum(), total, UNJUDGED)
-    if negative.any():
-        log.info("%s: negative grades set to 0 in %d of %s", file.name, negative.sum(), total)
-    qrels = qrels[~unjudged].reset_index(drop=True)
+    is_unjudged, total = qrels["rel"] == UNJUDGED, pluralise(len(qrels), "line")
+    is_negative = (qrels["rel"] < 0) & ~is_unjudged
+    if is_unjudged.any():
+        log.info("%s: dropped %d of %s: grade %d (unjudged)", file.name, is_unjudged.sum(), total, UNJUDGED)
+    if is_negative.any():
+        log.info("%s: negative grades set to 0 in %d of %s", file.name, is_negative.sum(), total)
+    qrels = qrels[~is_unjudged].reset_index(drop=True)
     qrels["rel"] = qrels["rel"].clip(lower=0)
     if (qrels["rel"] % 1 == 0).all():
         return qrels.astype({"rel": int})

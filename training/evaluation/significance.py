@@ -42,13 +42,13 @@ def compare_with_baseline(values: Mapping[str, pd.Series], baseline: str) -> pd.
     for name, column in values.items():
         if name == baseline:
             continue
-        paired = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
-        pair = paired["run"].to_numpy(float), paired["baseline"].to_numpy(float)
+        paired_values = pd.DataFrame({"run": column, "baseline": values[baseline]}).dropna()
+        pair = paired_values["run"].to_numpy(float), paired_values["baseline"].to_numpy(float)
         differences = pair[0] - pair[1]
-        is_testable = len(paired) >= MIN_TOPICS and _varies(differences)
+        is_testable = len(paired_values) >= MIN_TOPICS and _varies(differences)
         rows[name] = {
-            "n_topics": len(paired),
-            "difference": differences.mean() if len(paired) else np.nan,
+            "n_topics": len(paired_values),
+            "difference": differences.mean() if len(paired_values) else np.nan,
             "p_t": float(ttest_rel(*pair).pvalue) if is_testable else np.nan,
             "p_randomisation": _test_by_randomisation(differences) if is_testable else np.nan,
         }
@@ -70,11 +70,11 @@ def format_sample_size_warning(n_topics: int) -> str:
 
 def apply_holm_correction(p: np.ndarray) -> np.ndarray:
     """Return p values (tests,) corrected by Holm's step-down procedure (Holm 1979); NaN is kept and not counted as a test."""
-    corrected = np.full(len(p), np.nan)
-    tested = np.flatnonzero(~np.isnan(p))
-    order = tested[np.argsort(p[tested], kind="stable")]
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
-    return corrected
+    corrected_p = np.full(len(p), np.nan)
+    tested_rows = np.flatnonzero(~np.isnan(p))
+    order = tested_rows[np.argsort(p[tested_rows], kind="stable")]
+    corrected_p[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
+    return corrected_p
 
 
 def _varies(values: np.ndarray) -> bool:

@@ -120,11 +120,11 @@ def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict
             first, second = rankings[system_a].get(qid, []), rankings[system_b].get(qid, [])
             jaccards.append(jaccard(first, second))
             coefficients.append(spearman(first, second))
-        defined = [value for value in coefficients if value is not None]
+        defined_values = [value for value in coefficients if value is not None]
         for row, column in ((system_a, system_b), (system_b, system_a)):
             tables["jaccard"].loc[row, column] = np.mean(jaccards)
-            tables["spearman"].loc[row, column] = np.mean(defined) if defined else np.nan
-            counts.loc[row, column] = len(defined)
+            tables["spearman"].loc[row, column] = np.mean(defined_values) if defined_values else np.nan
+            counts.loc[row, column] = len(defined_values)
     return {**tables, "spearman-topics": counts}
 
 
@@ -136,10 +136,10 @@ def jaccard(first: list[str], second: list[str]) -> float:
 def spearman(first: list[str], second: list[str]) -> float | None:
     """Compute Spearman's correlation of two rankings' common documents; None for fewer than three (Entezari 2020, eq. 4.2)."""
     ranks = {docno: rank for rank, docno in enumerate(second)}
-    common = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
-    if len(common) < MIN_COMMON:
+    rank_pairs = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
+    if len(rank_pairs) < MIN_COMMON:
         return None
-    return float(spearmanr(*zip(*common, strict=True)).statistic)
+    return float(spearmanr(*zip(*rank_pairs, strict=True)).statistic)
 
 
 def plot_heat_maps(tables: dict[str, pd.DataFrame]) -> dict[str, bytes]:

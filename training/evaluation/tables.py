@@ -115,8 +115,8 @@ def _tabulate_trectools(tables: Mapping[str, pd.DataFrame]) -> str:
     for run, table in tables.items():
         means = table.mean()
         for treatment in (CONDENSED, ALL):
-            treated = means[[name for name in means.index if name.endswith(f" {treatment}")]]
-            rows[run, treatment] = pd.concat([treated.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
+            treatment_means = means[[name for name in means.index if name.endswith(f" {treatment}")]]
+            rows[run, treatment] = pd.concat([treatment_means.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
     return _to_text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
 
 
@@ -157,6 +157,6 @@ def merge_rows(table: pd.DataFrame, previous_rows: pd.DataFrame, column: str, or
     """Merge new rows, rounded to `digits` decimals, with previous rows; return CSV text sorted by `column` as in `order`."""
     buffer = StringIO(table.to_csv(index=False, float_format=f"%.{digits}f"))
     positions = {name: position for position, name in enumerate(order)}
-    merged = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])
-    ordered = merged.sort_values(column, key=lambda names: names.map(positions), kind="stable")
-    return str(ordered.to_csv(index=False, lineterminator="\n"))
+    merged_rows = pd.concat([pd.read_csv(buffer, dtype=str, keep_default_na=False), previous_rows])
+    ordered_rows = merged_rows.sort_values(column, key=lambda names: names.map(positions), kind="stable")
+    return str(ordered_rows.to_csv(index=False, lineterminator="\n"))

@@ -14,11 +14,11 @@ from submission.text.surface_tokens import normalise_token
 TokenSequences = Sequence[Sequence[str]]  # one sequence of words or tags per text
 
 
-def compute_component_metrics(gold: TokenSequences, predicted: TokenSequences) -> dict[str, float]:
+def compute_component_metrics(gold_tags: TokenSequences, predicted_tags: TokenSequences) -> dict[str, float]:
     """Return precision, recall and F1 of components (same type and span), and token accuracy, in percent, by name."""
-    gold, predicted = [list(tags) for tags in gold], [list(tags) for tags in predicted]
-    precision, recall, f1, _ = precision_recall_fscore_support(gold, predicted, average="micro", zero_division=0)
-    values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold, predicted)}
+    gold_tags, predicted_tags = [list(tags) for tags in gold_tags], [list(tags) for tags in predicted_tags]
+    precision, recall, f1, _ = precision_recall_fscore_support(gold_tags, predicted_tags, average="micro", zero_division=0)
+    values = {"precision": precision, "recall": recall, "F1": f1, "accuracy": accuracy_score(gold_tags, predicted_tags)}
     return {name: round(100 * float(value), 2) for name, value in values.items()}
 
 
@@ -55,13 +55,13 @@ def compute_term_weighting_metrics(passages: Sequence[LabelledWords], weights: S
     Raises:
         InputError: If all words have the same label.
     """
-    labels, predicted = np.concatenate([passage.labels for passage in passages]), np.concatenate(weights)
+    labels, predicted_weights = np.concatenate([passage.labels for passage in passages]), np.concatenate(weights)
     if np.ptp(labels) == 0:
         raise InputError(f"all words of the {len(passages)} validation passages have the same label; use a larger corpus")
     pairs = zip(passages, weights, strict=True)
     precisions = [_compute_precision_metrics(passage, values) for passage, values in pairs if passage.labels.any()]
     average_precision, r_precision = np.mean(precisions, axis=0)
-    r_squared = 1 - np.square(predicted - labels).sum() / np.square(labels - labels.mean()).sum()
+    r_squared = 1 - np.square(predicted_weights - labels).sum() / np.square(labels - labels.mean()).sum()
     metrics = {"R²": r_squared, "MAP": average_precision, "Rprec": r_precision}
     return {name: round(100 * float(value), 2) for name, value in metrics.items()}
 
@@ -71,11 +71,11 @@ def _compute_precision_metrics(passage: LabelledWords, weights: np.ndarray) -> t
     max_weights: dict[str, float] = {}
     for word, weight in zip(passage.words, weights.tolist(), strict=True):
         max_weights[word] = max(weight, max_weights.get(word, -np.inf))
-    relevant = {word for word, label in zip(passage.words, passage.labels, strict=True) if label}
+    relevant_words = {word for word, label in zip(passage.words, passage.labels, strict=True) if label}
     ranking = sorted(max_weights, key=lambda word: -max_weights[word])
-    hits = np.array([word in relevant for word in ranking])
+    hits = np.array([word in relevant_words for word in ranking])
     precision = hits.cumsum() / np.arange(1, len(hits) + 1)
-    return float(precision[hits].mean()), float(hits[: len(relevant)].mean())
+    return float(precision[hits].mean()), float(hits[: len(relevant_words)].mean())
 
 
 class TermWeightBaselines:

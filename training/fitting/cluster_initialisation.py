@@ -49,8 +49,8 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
         raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")
     mean = vectors.mean(0, keepdims=True)
     mean_direction = _normalise_rows(mean)
-    centred = vectors - mean
-    unit_vectors = _normalise_rows(centred - (centred @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean
+    offsets = vectors - mean
+    unit_vectors = _normalise_rows(offsets - (offsets @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
     centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, create_generator(seed, RandomStream.CENTROIDS))
     weight = ranker.state_dict()["layers.0.weight"].zero_()  # (latent, E, 5)
@@ -68,8 +68,8 @@ def _spherical_k_means(
     weights = weights.astype(unit_vectors.dtype)
     centroids = unit_vectors[rng.choice(word_count, cluster_count, replace=False, p=probabilities)]
     for _ in range(KMEANS_ITERATIONS):
-        nearest = (unit_vectors @ centroids.T).argmax(1)
-        membership = csr_matrix((weights, (nearest, np.arange(word_count))), (cluster_count, word_count))
+        nearest_centroids = (unit_vectors @ centroids.T).argmax(1)
+        membership = csr_matrix((weights, (nearest_centroids, np.arange(word_count))), (cluster_count, word_count))
         sums = membership @ unit_vectors
         is_empty = np.linalg.norm(sums, axis=1) < EPSILON
         sums[is_empty] = unit_vectors[rng.choice(word_count, int(is_empty.sum()), replace=False, p=probabilities)]

@@ -114,8 +114,8 @@ class _Run:
             files = verify_files(self.checkpoint_dir, (METRICS,))
         except CheckpointError:
             return False
-        expected = json.loads(encode_json({**self.provenance, "files": files}))
-        return read_json(self.checkpoint_dir / PROVENANCE) == expected  # type: ignore[no-any-return]
+        expected_provenance = json.loads(encode_json({**self.provenance, "files": files}))
+        return read_json(self.checkpoint_dir / PROVENANCE) == expected_provenance  # type: ignore[no-any-return]
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
         """Write a network's checkpoint, with `metrics` and a card, to a directory."""
@@ -199,8 +199,8 @@ def save_network(
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
-    half_prefixes, omitted = network.half_precision_prefixes, network.get_omitted_tensors()
-    weights = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted}
+    half_prefixes, omitted_tensors = network.half_precision_prefixes, network.get_omitted_tensors()
+    weights = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted_tensors}
     weights = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in weights.items()}
     network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}})
     config = {"version": __version__, checkpoint_class.name_key: network.get_name(), "config": asdict(network.config)}

@@ -58,11 +58,11 @@ class TextNetworkSpec(TaskSpec, frozen=True):
         return _build_word_network(recipe, vectors_dir)
 
 
-def instantiate(recipe: Recipe, derived: dict[str, Any]) -> Network:
-    """Instantiate the network with the recipe's sizes and `derived` Config fields; raise UsageError if one is invalid."""
+def instantiate(recipe: Recipe, derived_fields: dict[str, Any]) -> Network:
+    """Instantiate the network with the recipe's sizes and `derived_fields`; raise UsageError if a value is invalid."""
     network_class = recipe.network_class
     try:
-        return network_class(network_class.Config(**derived, **recipe.network))
+        return network_class(network_class.Config(**derived_fields, **recipe.network))
     except (ValueError, RuntimeError, ZeroDivisionError) as error:
         name = network_class.get_name()
         raise UsageError(f"cannot build {name} from [network] {recipe.network} ({error}); correct these values") from None
@@ -126,12 +126,12 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
     network.load_state_dict(network.state_dict() | weights)
     source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
-        initial = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
-        if not isinstance(initial.network, BERTRanker):
+        checkpoint = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
+        if not isinstance(checkpoint.network, BERTRanker):
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT checkpoint")
-        weights = {name: tensor for name, tensor in initial.network.state_dict().items() if name.startswith("encoder.")}
+        weights = {name: tensor for name, tensor in checkpoint.network.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict(network.state_dict() | weights)
-        source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": initial.fingerprint}
+        source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": checkpoint.fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
@@ -142,8 +142,8 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
     return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, source)
 
 
-def read_encoder_config(encoder: PretrainedEncoder, frozen: int = -1) -> dict[str, Any]:
-    """Return the `EncoderConfig` fields of a pretrained encoder with `frozen` frozen blocks (-1: nothing is frozen).
+def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> dict[str, Any]:
+    """Return the `EncoderConfig` fields of a pretrained encoder; -1 `frozen_blocks`: nothing is frozen.
 
     Raises:
         CheckpointError: If the encoder is not a BERT model.
@@ -153,7 +153,7 @@ def read_encoder_config(encoder: PretrainedEncoder, frozen: int = -1) -> dict[st
         raise CheckpointError(f"{encoder.folder}: model type is {values.get('model_type')!r}; choose a 'bert' encoder")
     vocabulary = json.loads((encoder.folder / TOKENISER_FILE).read_text(encoding="utf-8"))["model"]["vocab"]
     bert_config = {name: values[name] for name in BERT_FIELDS if name in values}
-    return {"bert": bert_config, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen}
+    return {"bert": bert_config, "cls": vocabulary["[CLS]"], "sep": vocabulary["[SEP]"], "frozen": frozen_blocks}
 
 
 def load_pooler_weights(encoder: PretrainedEncoder) -> dict[str, Tensor]:

@@ -52,25 +52,25 @@ class LanguageModel(TARGER):
             is_known = mask[:, 1:] & (targets > UNKNOWN_ID)
             yield project(self.output_dropout(states[is_known])), targets[is_known]
 
-    def sampled_softmax_loss(self, predicted: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor) -> Tensor:
+    def sampled_softmax_loss(self, vectors: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor) -> Tensor:
         """Return the mean negative log-likelihood of the targets (a scalar), estimated by sampled softmax.
 
         Args:
-            predicted: Predicted vectors (M, E), M ≥ 1.
+            vectors: Predicted vectors (M, E), M ≥ 1.
             targets: Target ids (M,).
             sample: Ids (N,) sampled with replacement.
             log_expected_counts: Logarithms (V,) of the words' expected counts in the sample, which correct for its
                 distribution (Bengio and Senécal 2003).
         """
-        target_scores = (predicted * self.output_embedding(targets)).sum(1) + self.output_bias(targets).squeeze(1)  # (M,)
+        target_scores = (vectors * self.output_embedding(targets)).sum(1) + self.output_bias(targets).squeeze(1)  # (M,)
         bias = self.output_bias(sample).squeeze(1)
-        sample_scores = predicted @ self.output_embedding(sample).T + bias - log_expected_counts[sample]  # (M, N)
+        sample_scores = vectors @ self.output_embedding(sample).T + bias - log_expected_counts[sample]  # (M, N)
         sample_scores = sample_scores.masked_fill(sample == targets[:, None], -torch.inf)
         return functional.softplus(sample_scores.logsumexp(1) - target_scores).mean()
 
-    def score_words(self, predicted: Tensor) -> Tensor:
-        """Return the scores (M, V) of all words for predicted vectors (M, E); -inf for padding and the unknown word."""
-        scores = predicted @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
+    def score_words(self, vectors: Tensor) -> Tensor:
+        """Return the scores (M, V) of all words for predicted `vectors` (M, E); -inf for padding and the unknown word."""
+        scores = vectors @ self.output_embedding.weight.T + self.output_bias.weight.squeeze(1)
         scores[:, :FIRST_TERM_ID] = -torch.inf
         return scores
 
@@ -109,9 +109,9 @@ class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
         rows = []
         for text in PROBE_TEXTS:
             log_likelihoods = [
-                network.score_words(predicted).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
+                network.score_words(vectors).log_softmax(1).gather(1, targets[:, None]).mean().item() if len(targets) else 0.0
                 for passage in tokeniser.split(text)
-                for predicted, targets in network.predict([passage])
+                for vectors, targets in network.predict([passage])
             ]
             rows.append(_ProbeRow(text, log_likelihoods))
         return rows

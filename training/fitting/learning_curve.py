@@ -37,10 +37,10 @@ def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> byte
         loss_axes.set(ylim=(0, None))
     for name, colour in zip(curve.measures, COLOURS, strict=True):
         metric_axes.plot(epochs, [row[name] for row in rows], color=colour, marker=".", label=name)
-    selected = curve.select(rows)
-    metric, value = curve.selection_metric, selected[curve.selection_metric]
-    label = f"{'last' if curve.keep_last else 'best'} {metric}: {value:.1f} at epoch {selected['epoch']:.2f}"
-    metric_axes.plot(selected["epoch"], value, "o", color="blue", markersize=8, label=label)
+    selected_row = curve.select(rows)
+    metric, value = curve.selection_metric, selected_row[curve.selection_metric]
+    label = f"{'last' if curve.keep_last else 'best'} {metric}: {value:.1f} at epoch {selected_row['epoch']:.2f}"
+    metric_axes.plot(selected_row["epoch"], value, "o", color="blue", markersize=8, label=label)
     metric_axes.set(ylabel=curve.metric_label)
     for axes in sparsity_axes:
         for name, colour in colours.items():

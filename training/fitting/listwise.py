@@ -120,8 +120,8 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
     def compute_rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
         topic_ranks = compute_dense_ranks(scores)
         labels = topic_ranks[list_items] if scope == "topic" else compute_dense_ranks(topic_ranks[list_items])
-        highest = max(topic_ranks) if scope == "topic" else max(labels)
-        return labels / highest if loss == "mse" else labels
+        highest_rank = max(topic_ranks) if scope == "topic" else max(labels)
+        return labels / highest_rank if loss == "mse" else labels
 
     return build_lists(table, size, compute_rank_labels)
 
@@ -140,5 +140,5 @@ def build_lists(
         for list_items in stratify(scores[topic_rows], size):
             rows.append(torch.from_numpy(topic_rows[list_items]))
             labels.append(torch.from_numpy(compute_labels(scores[topic_rows], list_items)).float())
-    padded = (pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy() for lists in (rows, labels))
-    return TrainingLists(*padded)
+    padded_lists = (pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy() for lists in (rows, labels))
+    return TrainingLists(*padded_lists)

@@ -80,9 +80,9 @@ def _list_mle(labels: Tensor, scores: Tensor) -> Tensor:
     tie_breaks = torch.rand(labels.shape).to(labels.device)  # sampled on the CPU, to be the same with a GPU
     is_worse, is_tied = labels.unsqueeze(1) < labels.unsqueeze(2), labels.unsqueeze(1) == labels.unsqueeze(2)
     # (B, n, n): whether the second item remains when the first is selected
-    remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
-    remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only
-    log_normaliser = scores.unsqueeze(1).expand_as(remaining).masked_fill(~remaining, -torch.inf).logsumexp(2)
+    is_remaining = is_worse | (is_tied & (tie_breaks.unsqueeze(1) <= tie_breaks.unsqueeze(2)))
+    is_remaining &= is_item.unsqueeze(1) | ~is_item.unsqueeze(2)  # padding remains for padding only
+    log_normaliser = scores.unsqueeze(1).expand_as(is_remaining).masked_fill(~is_remaining, -torch.inf).logsumexp(2)
     return ((log_normaliser - scores) * is_item).sum(1)
 
 

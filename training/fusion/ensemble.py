@@ -59,10 +59,10 @@ def fit_ensemble(
     if not isinstance(stage, EnsembleStage):
         ensembles = ", ".join(name for name, candidate in SYSTEMS.items() if isinstance(candidate.stage, EnsembleStage))
         raise UsageError(f"{system.name} is not an ensemble; choose one of: {ensembles}")
-    missing = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
-    if missing:
+    missing_names = [name for name in system.stage.find_missing_checkpoints(checkpoints) if name != stage.checkpoint]
+    if missing_names:
         command = f"python -m training fit NAME --work-dir {work_dir} -o {checkpoints.directory}/NAME"
-        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {', '.join(missing)}; run `{command}` for each")
+        raise CheckpointError(f"{checkpoints.directory}: no checkpoint of {', '.join(missing_names)}; run `{command}` for each")
     scores, tie_order = _score_validation(stage, work_dir, checkpoints, device)
     regression, metrics = fit_regression(scores, stage.get_member_fingerprints(checkpoints), non_negative)
     metrics |= {
@@ -92,8 +92,8 @@ def _score_validation(
         tie_order = queries.tie_order[queries.candidates]
         score = build_ranker_scorer(checkpoint.network.to(device), device)
         batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
-        tracked = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
-        scores[name] = np.concatenate([score(queries, batch) for batch in tracked])
+        tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
+        scores[name] = np.concatenate([score(queries, batch) for batch in tracked_batches])
         log.info(
             "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measure_candidates(scores[name], tie_order)["MAP@20"]
         )
@@ -106,10 +106,10 @@ def score_held_out_queries(scores: Mapping[str, np.ndarray], non_negative: bool)
     fingerprints: dict[str, dict[str, str]] = {name: {} for name in scores}
     folds = assign_folds(len(held_out_scores))
     for fold in np.unique(folds):
-        in_fold = folds == fold
-        train_scores = {name: values[~in_fold] for name, values in scores.items()}
+        is_in_fold = folds == fold
+        train_scores = {name: values[~is_in_fold] for name, values in scores.items()}
         regression, _ = fit_regression(train_scores, fingerprints, non_negative)
-        held_out_scores[in_fold] = regression.score({name: values[in_fold] for name, values in scores.items()})
+        held_out_scores[is_in_fold] = regression.score({name: values[is_in_fold] for name, values in scores.items()})
     return held_out_scores
 
 

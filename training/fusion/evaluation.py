@@ -97,9 +97,9 @@ class FusionEvaluation:
         full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
         ablations = {self.name: full}
         for feature in features:
-            remaining = tuple(name for name in features if name != feature)
-            if any(self.recipe.members.get(name) for name in remaining):  # a remaining member adds documents to the pool
-                ablations[feature] = Variant(remaining)
+            subset = tuple(name for name in features if name != feature)
+            if any(self.recipe.members.get(name) for name in subset):  # a remaining member adds documents to the pool
+                ablations[feature] = Variant(subset)
         extensions = {self.name: full} | {name: Variant((*features, name)) for name in self.recipe.candidates}
         tables = {
             "ablation": {name: [variant] for name, variant in ablations.items()},

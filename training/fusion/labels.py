@@ -65,8 +65,8 @@ class LabelledPool:
 
     def bootstrap(self, sample_count: int) -> Iterator[TrainingSet]:
         """Yield `sample_count` training sets: of T labelled topics, each has T topics sampled with replacement."""
-        labelled = np.flatnonzero(~np.isnan(self.labels))
-        rows = [labelled[positions] for positions in self.pairs.iloc[labelled].groupby("qid").indices.values()]
+        labelled_rows = np.flatnonzero(~np.isnan(self.labels))
+        rows = [labelled_rows[positions] for positions in self.pairs.iloc[labelled_rows].groupby("qid").indices.values()]
         rng = np.random.default_rng(self._seed)
         for _ in range(sample_count):
             yield self.build_training_set(np.concatenate([rows[topic] for topic in rng.integers(len(rows), size=len(rows))]))
@@ -76,8 +76,8 @@ class LabelledPool:
         pair_folds = self.pairs["qid"].map(folds).fillna(-1).to_numpy(int)
         scores = np.zeros(len(pair_folds))
         for fold in sorted({*folds.values()}):
-            in_fold = np.flatnonzero(pair_folds == fold)
-            scores[in_fold] = learner(self.build_training_set(np.flatnonzero(pair_folds != fold))).score(self.features[in_fold])
+            rows = np.flatnonzero(pair_folds == fold)
+            scores[rows] = learner(self.build_training_set(np.flatnonzero(pair_folds != fold))).score(self.features[rows])
         return self.pairs.assign(score=scores)[pair_folds >= 0]
 
     def score(self, model: FittedModel) -> pd.DataFrame:
@@ -94,10 +94,10 @@ def label_pairs(pairs: pd.DataFrame, qrels: Sequence[pd.DataFrame], settings: Fi
     grades = [pairs.merge(frame, on=PAIR_COLUMNS, how="left")["rel"].to_numpy(float) for frame in qrels]
     weights = [1.0] if len(grades) == 1 else [1 - settings.second_qrels_weight, settings.second_qrels_weight]
     labels = np.asarray(sum(weight * values for weight, values in zip(weights, grades, strict=True)))
-    unjudged = np.isnan(np.stack(grades)).all(axis=0)
+    is_unjudged = np.isnan(np.stack(grades)).all(axis=0)
     for qid, rows in pairs.groupby("qid").indices.items():
-        if not unjudged[rows].all():
-            candidates = rows[unjudged[rows]]
+        if not is_unjudged[rows].all():
+            candidates = rows[is_unjudged[rows]]
             candidates = candidates[np.argsort(pairs["docno"].to_numpy()[candidates])]
             rng = np.random.default_rng([settings.seed, *str(qid).encode()])
             labels[rng.permutation(candidates)[: settings.unjudged_per_topic]] = 0.0

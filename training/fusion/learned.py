@@ -65,12 +65,12 @@ def fit_fusion(
     pool = evaluation.label_pool(recipe.feature_names, recipe.fit)
     ridge = evaluation.ridge_learner(pool.build_training_set())
     model = recipe.build_model(evaluation.fingerprints, ridge.coefficients, ridge.intercept)
-    held_out = evaluation.evaluate_runs(evaluation.rank_for_comparison())
-    frames = _build_result_tables(evaluation, pool, ridge, held_out)
+    topic_values = evaluation.evaluate_runs(evaluation.rank_for_comparison())
+    frames = _build_result_tables(evaluation, pool, ridge, topic_values)
     in_sample = evaluation.evaluate_runs({name: evaluation.to_ranking(pool.score(ridge))})
     metrics: dict[str, Any] = {"topics": len(evaluation.folds), "pooled pairs": len(pool.labels)}
     metrics["training pairs"] = int((~np.isnan(pool.labels)).sum())
-    for evaluation_name, values in zip(EVALUATIONS, (held_out, in_sample), strict=True):
+    for evaluation_name, values in zip(EVALUATIONS, (topic_values, in_sample), strict=True):
         means = {label: tables[name][list(HEADLINE_MEASURES)].mean().to_numpy() for label, tables in values.items()}
         metrics[evaluation_name] = {label: round_means(HEADLINE_MEASURES, row) for label, row in means.items()}
     training_data = {"input": execution.input.file_hashes | hash_named_files(dict(qrels_files))}
@@ -106,7 +106,7 @@ def _read_qrels(
 
 
 def _build_result_tables(
-    evaluation: FusionEvaluation, pool: LabelledPool, ridge: RidgeModel, held_out: result_tables.TopicValues
+    evaluation: FusionEvaluation, pool: LabelledPool, ridge: RidgeModel, topic_values: result_tables.TopicValues
 ) -> dict[str, pd.DataFrame]:
     """Return the result tables by file name, which begins with the name of the fusion.
 
@@ -121,11 +121,11 @@ def _build_result_tables(
         for feature in (*recipe.feature_names, *recipe.candidates)
     }
     runs = {name, *recipe.baselines}  # Holm's correction counts only these
-    compared = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in held_out.items()}
+    selection = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in topic_values.items()}
     bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
     return {
-        f"{name}_means": result_tables.tabulate_means(held_out).reset_index(),
-        f"{name}_significance": result_tables.tabulate_significance(compared, name).reset_index(),
+        f"{name}_means": result_tables.tabulate_means(topic_values).reset_index(),
+        f"{name}_significance": result_tables.tabulate_significance(selection, name).reset_index(),
         f"{name}_ablation": _tabulate_features(variants["ablation"], name, "removed_feature", single_features),
         f"{name}_ablation_repeated": _tabulate_comparison(variants["ablation_repeated"], name, "removed_feature"),
         f"{name}_candidates": _tabulate_features(variants["candidates"], name, "added_member", single_features),
@@ -136,14 +136,12 @@ def _build_result_tables(
 
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
     """Drop candidate members whose checkpoints are missing, and warn about each."""
-    unavailable = {
-        name: missing
-        for name in recipe.candidates
-        if (missing := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
+    missing_by_name = {
+        name: names for name in recipe.candidates if (names := FUSION_CANDIDATES[name].find_missing_checkpoints(checkpoints))
     }
-    for name, missing in unavailable.items():
-        log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(missing))
-    return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in unavailable))
+    for name, names in missing_by_name.items():
+        log.warning("Skipping candidate member %s: %s has no checkpoint %s", name, checkpoints.directory, ", ".join(names))
+    return msgspec.structs.replace(recipe, candidates=tuple(name for name in recipe.candidates if name not in missing_by_name))
 
 
 def _tabulate_features(

@@ -72,8 +72,8 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
     """
     is_better = examples.labels[:, None] > examples.labels
     is_same_topic = examples.topics[:, None] == examples.topics
-    better, worse = map(torch.from_numpy, np.nonzero(is_better & is_same_topic))  # (pairs,) each
-    if not len(better):
+    better_rows, worse_rows = map(torch.from_numpy, np.nonzero(is_better & is_same_topic))  # (pairs,) each
+    if not len(better_rows):
         raise TrainingError("no topic has two documents with different labels; check qrels and input")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -83,7 +83,7 @@ def fit_ranknet(examples: TrainingSet, settings: RankNetSettings, seed: int) -> 
     for _ in range(settings.steps):
         optimiser.zero_grad()
         scores = network(features).squeeze(1)
-        loss = -functional.logsigmoid(scores[better] - scores[worse]).mean()
+        loss = -functional.logsigmoid(scores[better_rows] - scores[worse_rows]).mean()
         loss.backward()  # type: ignore[no-untyped-call]  # torch: untyped
         optimiser.step()
     return RankNetModel(network)

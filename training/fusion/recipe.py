@@ -61,14 +61,14 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def build_model(self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
         """Build the model of the features in `weights`, members sorted; raise ValueError if no member adds documents."""
-        rounded = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
+        rounded_weights = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
-            LinearMember(name, dict(fingerprints[name]), pool_depth, rounded[name])
+            LinearMember(name, dict(fingerprints[name]), pool_depth, rounded_weights[name])
             for name, pool_depth in sorted((dict.fromkeys(self.candidates, 0) | self.members).items())
-            if name in rounded
+            if name in rounded_weights
         )
-        cap = self.max_log_length if LENGTH_FEATURE in rounded else None
-        length_feature = LengthFeature(cap, rounded[LENGTH_FEATURE]) if cap else None
+        cap = self.max_log_length if LENGTH_FEATURE in rounded_weights else None
+        length_feature = LengthFeature(cap, rounded_weights[LENGTH_FEATURE]) if cap else None
         return LinearFusion(__version__, round(float(intercept), WEIGHT_DIGITS), members, length_feature)
 
     @property
@@ -88,14 +88,14 @@ def read_recipe(name: str) -> FusionRecipe:
         if len({*recipe.members, *recipe.candidates}) < len(recipe.members) + len(recipe.candidates):
             raise ValueError(f"candidates {', '.join(recipe.candidates)}: names must be unique and differ from the members")
     except FileNotFoundError:
-        available = (path.stem for path in FUSIONS.glob("*.toml"))
-        raise UsageError(f"unknown fusion '{abbreviate(name)}'; {suggest(name, available)}") from None
+        recipe_names = (path.stem for path in FUSIONS.glob("*.toml"))
+        raise UsageError(f"unknown fusion '{abbreviate(name)}'; {suggest(name, recipe_names)}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file}: not a valid fusion recipe ({error}); see training/configs/fusions for examples") from None
-    for role, valid, names in (
+    for role, valid_names, names in (
         ("member", set(FUSION_CANDIDATES), [*recipe.members, *recipe.candidates]),
         ("baseline", set(SYSTEMS), [*recipe.baselines]),
     ):
-        for unknown in (name for name in names if name not in valid):
-            raise UsageError(f"{file}: unknown {role} '{abbreviate(unknown)}'; {suggest(unknown, valid)}")
+        for unknown_name in (name for name in names if name not in valid_names):
+            raise UsageError(f"{file}: unknown {role} '{abbreviate(unknown_name)}'; {suggest(unknown_name, valid_names)}")
     return recipe

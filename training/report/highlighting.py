@@ -60,11 +60,11 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
     network = enrichment.load_checkpoint(execution.checkpoints).network
     frequencies = network.compute_word_frequencies([words for _, words in passages])
     surface_forms = (text[word.start : word.end] for text, words in passages for word in words)
-    original = Counter(chain.from_iterable(map(analyser.analyse, surface_forms)))
-    enriched: Counter[str] = Counter()
+    counts = Counter(chain.from_iterable(map(analyser.analyse, surface_forms)))
+    enriched_counts: Counter[str] = Counter()
     for token, frequency in frequencies.items():
-        enriched.update(dict.fromkeys(analyser.analyse(token), frequency))
-    return ShadedDocument(system, docno, _shade(passages, original, analyser), _shade(passages, enriched, analyser))
+        enriched_counts.update(dict.fromkeys(analyser.analyse(token), frequency))
+    return ShadedDocument(system, docno, _shade(passages, counts, analyser), _shade(passages, enriched_counts, analyser))
 
 
 def _shade(

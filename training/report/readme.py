@@ -37,9 +37,9 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
         InputError: If the means are missing or malformed, or a section marker is missing.
         OutputError: If a README cannot be written.
     """
-    best, results = format_best_table(means_csv, checkpoints), format_results_table(means_csv, checkpoints)
+    best_systems, results = format_best_table(means_csv, checkpoints), format_results_table(means_csv, checkpoints)
     commands, systems = format_tira_commands(checkpoints), format_systems_table()
-    contents = {"best": best, "commands": commands, "systems": systems, "results": results}
+    contents = {"best": best_systems, "commands": commands, "systems": systems, "results": results}
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
 
@@ -55,10 +55,10 @@ def replace_section(readme: Path, name: str, content: str) -> None:
 
 def format_tira_commands(checkpoints: Path) -> str:
     """Format a code block with the TIRA command of each system whose checkpoints all exist in `checkpoints`."""
-    available = [
+    available_names = [
         name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
     ]
-    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in available]
+    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in available_names]
     return "\n".join(["```", *lines, "```"]) + "\n"
 
 
@@ -86,22 +86,22 @@ def format_best_table(means_csv: Path, checkpoints: Path) -> str:
             rows.append((scores, name, interval))
     lines = [f"| system | description | {' | '.join(HEADLINE_MEASURES)} |", "|---" * (2 + len(HEADLINE_MEASURES)) + "|"]
     for scores, name, interval in sorted(rows, reverse=True)[:N_BEST]:
-        touche_ndcg, *remaining = (f"{score:.3f}" for score in scores)
-        lines.append(f"| {name} | {SYSTEMS[name].description} | {touche_ndcg}{interval} | {' | '.join(remaining)} |")
+        touche_ndcg, *remaining_scores = (f"{score:.3f}" for score in scores)
+        lines.append(f"| {name} | {SYSTEMS[name].description} | {touche_ndcg}{interval} | {' | '.join(remaining_scores)} |")
     return "\n".join(lines) + "\n"
 
 
 def format_results_table(means_csv: Path, checkpoints: Path) -> str:
     """Format the means of all systems as a Markdown table, sorted by descending nDCG@5 (Touché)."""
     means = _load_means(means_csv)
-    first, *remaining = TABLE_MEASURES
-    header = ["system", "validation MAP@20", first, "topics", *remaining]
+    first, *remaining_measures = TABLE_MEASURES
+    header = ["system", "validation MAP@20", first, "topics", *remaining_measures]
     lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     for run, values in means.iterrows():
         name = str(run) if str(run).startswith(PRIMARY_SYSTEM) else parse_system_name(str(run))
         interval = f"{values['ci_low', first]:.2f}–{values['ci_high', first]:.2f}"  # noqa: RUF001 a range
         cells = [f"{values['mean', first]:.3f} ({interval})", f"{values['n_topics', first]:.0f}"]
-        cells += [f"{values['mean', measure]:.3f}" for measure in remaining]
+        cells += [f"{values['mean', measure]:.3f}" for measure in remaining_measures]
         remark = f" ({REMARKS[name]})" if name in REMARKS else ""
         lines.append(f"| {name}{remark} | {_format_validation_map(checkpoints, name)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

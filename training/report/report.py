@@ -226,10 +226,10 @@ def _build_measures_table(
 
 def _count_candidates(qrels: pd.DataFrame, execution: Execution) -> pd.DataFrame:
     """Count the `relevant` documents, `retrieved` relevant candidates and all `candidates` per topic, in input order."""
-    relevant = qrels[qrels["rel"] > 0]
+    relevant_docs = qrels[qrels["rel"] > 0]
     candidates = execution.get_ranking(CONCLUSION_BM25)[["qid", "docno"]]
-    retrieved = relevant.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
-    table = pd.DataFrame({"relevant": relevant.groupby("qid").size(), "retrieved": retrieved}).fillna(0).astype(int)
+    retrieved_counts = relevant_docs.merge(candidates, on=["qid", "docno"]).groupby("qid").size()
+    table = pd.DataFrame({"relevant": relevant_docs.groupby("qid").size(), "retrieved": retrieved_counts}).fillna(0).astype(int)
     table["candidates"] = candidates.groupby("qid").size().reindex(table.index).fillna(0).astype(int)
     return table.loc[[qid for qid in execution.topics["qid"] if qid in table.index]]
 
@@ -240,8 +240,8 @@ def _format_expanded_queries(stage: Stage, execution: Execution) -> dict[str, st
         return {}
     queries = {}
     for qid, text in zip(execution.topics["qid"], execution.topics["query"], strict=True):
-        ordered = sorted(stage.build_query(execution, text).items(), key=lambda pair: -pair[1])
-        queries[qid] = ", ".join(f"{term} {weight:.2f}" for term, weight in ordered)
+        sorted_terms = sorted(stage.build_query(execution, text).items(), key=lambda pair: -pair[1])
+        queries[qid] = ", ".join(f"{term} {weight:.2f}" for term, weight in sorted_terms)
     return queries
 
 
@@ -266,12 +266,12 @@ def _compare_with_full_text(qrels: pd.DataFrame, rankings: Mapping[str, Mapping[
     """Compare, per topic, the relevant documents that BM25 retrieves by conclusion and by full text."""
     rows = []
     for qid, group in qrels[qrels["rel"] > 0].groupby("qid", sort=False):
-        relevant = set(group["docno"])
+        relevant_docnos = set(group["docno"])
         conclusions, full_texts = (
-            relevant & set(rankings[system].get(str(qid), [])) for system in (CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM)
+            relevant_docnos & set(rankings[system].get(str(qid), [])) for system in (CONCLUSION_SYSTEM, FULL_TEXT_SYSTEM)
         )
-        exclusive = {"conclusions": sorted(conclusions - full_texts), "full_texts": sorted(full_texts - conclusions)}
-        rows.append({"qid": qid, "relevant": len(relevant), "both": len(conclusions & full_texts), **exclusive})
+        exclusive_docnos = {"conclusions": sorted(conclusions - full_texts), "full_texts": sorted(full_texts - conclusions)}
+        rows.append({"qid": qid, "relevant": len(relevant_docnos), "both": len(conclusions & full_texts), **exclusive_docnos})
     return rows
 
 
@@ -281,8 +281,8 @@ def _label_extremes(documents: pd.DataFrame, systems: Iterable[str], execution: 
     reranking = next((stage for stage in stages if isinstance(stage, QualityRerankingStage)), None)
     if reranking is None:
         return {}
-    scored = documents.assign(quality=reranking.quality.score(execution, documents))
-    by_topic = scored.sort_values(["qid", "quality", "docno"]).groupby("qid")
+    scored_documents = documents.assign(quality=reranking.quality.score(execution, documents))
+    by_topic = scored_documents.sort_values(["qid", "quality", "docno"]).groupby("qid")
     extremes = {"lowest": by_topic.nth(0), "highest": by_topic.nth(-1)}
     return {pair: label for label, rows in extremes.items() for pair in zip(rows["qid"], rows["docno"], strict=True)}
 
@@ -328,15 +328,15 @@ def _build_topic_reports(
 def _read_documents(source: Dataset, docnos: set[str]) -> pd.DataFrame:
     """Return the documents with these docnos, indexed by docno; raise InputError if one is not in the input."""
     documents = source.documents[source.documents["docno"].isin(docnos)].set_index("docno")
-    unknown = sorted(docnos - set(documents.index))
-    if unknown:
-        raise InputError(f"{source.directory}: document {unknown[0]} of a run is missing; pass the runs' input with -i")
+    unknown_docnos = sorted(docnos - set(documents.index))
+    if unknown_docnos:
+        raise InputError(f"{source.directory}: document {unknown_docnos[0]} of a run is missing; pass the runs' input with -i")
     return documents
 
 
 def _find_best_system(scores: Mapping[str, float]) -> str:
-    best = max(scores, key=lambda system: scores[system])
-    return best if scores[best] > 0 else "none"
+    best_system = max(scores, key=lambda system: scores[system])
+    return best_system if scores[best_system] > 0 else "none"
 
 
 def _build_cell(

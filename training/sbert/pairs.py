@@ -32,14 +32,14 @@ def sample_gold_pairs(train: pd.DataFrame, n: int, rng: np.random.Generator) -> 
     Returns:
         Pairs `first second label`, the positives first.
     """
-    selected = train.iloc[subsample(np.arange(len(train)), n, rng)]
-    negatives = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in selected["unrelated_docnos"]]]
-    positives = pd.DataFrame({"first": selected["conclusion"], "second": selected["premise"], "label": 1.0})
+    selected_arguments = train.iloc[subsample(np.arange(len(train)), n, rng)]
+    negatives = train.set_index("docno")["premise"].loc[[docnos[0] for docnos in selected_arguments["unrelated_docnos"]]]
+    positives = pd.DataFrame({"first": selected_arguments["conclusion"], "second": selected_arguments["premise"], "label": 1.0})
     return pd.concat([positives, positives.assign(second=negatives.to_numpy(), label=0.0)], ignore_index=True)
 
 
-def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
-    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding the pairs in `labelled`.
+def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled_pairs: pd.DataFrame, k: int, cache: ArtifactStore) -> pd.DataFrame:
+    """Pair each conclusion with the top `k` premises of other conclusions by BM25, excluding `labelled_pairs`.
 
     The pairs `first second` are unlabelled. `cache` stores the index of the premises; its cache key must depend on `train`.
     """
@@ -49,7 +49,7 @@ def retrieve_unlabelled_pairs(train: pd.DataFrame, labelled: pd.DataFrame, k: in
         for row in hits
     ]
     pairs = pd.DataFrame(rows, columns=["first", "second"]).drop_duplicates(ignore_index=True)
-    labelled_index = pd.MultiIndex.from_frame(labelled[["first", "second"]])
+    labelled_index = pd.MultiIndex.from_frame(labelled_pairs[["first", "second"]])
     return pairs[~pd.MultiIndex.from_frame(pairs).isin(labelled_index)].reset_index(drop=True)
 
 

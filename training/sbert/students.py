@@ -157,8 +157,8 @@ class StudentExperiment(Experiment[Variant, Result]):
     def silver(self) -> pd.DataFrame:
         """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not cached."""
         pairs = retrieve_unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
-        selected = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
-        pairs = pairs.iloc[selected].reset_index(drop=True)
+        selected_rows = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
+        pairs = pairs.iloc[selected_rows].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
             return networks.predict_labels(self.load_or_train(TEACHER), pairs, self._training_config(TEACHER))

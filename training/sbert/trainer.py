@@ -79,8 +79,8 @@ class TrainingSetup:
         if self.training.loss == "multiple_negatives":
             pairs = pairs.loc[pairs["label"] >= POSITIVE_THRESHOLD, ["first", "second"]]
         if self.training.swap_pairs:
-            swapped = pairs.rename(columns={"first": "second", "second": "first"})
-            pairs = pd.concat([pairs, swapped[pairs.columns]])
+            swapped_pairs = pairs.rename(columns={"first": "second", "second": "first"})
+            pairs = pd.concat([pairs, swapped_pairs[pairs.columns]])
         return Dataset.from_pandas(pairs, preserve_index=False)
 
     def _build(self, seed: int, scratch_dir: Path) -> tuple[Network, Any]:

@@ -48,6 +48,6 @@ def _count_kept_words(name: str, fields: Fields, execution: Execution) -> list[i
 def _build_row(name: str, lengths: Sequence[int]) -> dict[str, object]:
     values = np.array(lengths)
     figures = [values.max(), values.min(), values.mean(), np.median(values), values.std()]
-    published = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))
+    published_lengths = dict(zip((f"published_{column}" for column in COLUMNS), PUBLISHED_LENGTHS.get(name, ()), strict=False))
     empty_percent = 100 * (values == 0).mean()
-    return {"corpus": name, **dict(zip(COLUMNS, figures, strict=True)), "empty_percent": empty_percent, **published}
+    return {"corpus": name, **dict(zip(COLUMNS, figures, strict=True)), "empty_percent": empty_percent, **published_lengths}

@@ -55,17 +55,17 @@ def compare_enrichments(
             cell = (enrichment, Path(model).stem)
             grid = _replace_index(model, index, enrichment if enrichment in fields else None)
             values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
-            _, held_out = tuning.cross_validate(values, judged.fold_of, tuning.get_selection_columns(selection_measure))
-            values_by_cell[cell] = pd.DataFrame(held_out, index=judged.topics, columns=list(tuning.STORED_MEASURES))
+            _, held_out_values = tuning.cross_validate(values, judged.folds, tuning.get_selection_columns(selection_measure))
+            values_by_cell[cell] = pd.DataFrame(held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES))
     rows = [_build_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
     return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
     """Add Holm-corrected p values per measure over the rows of `enrichments`; leave NaN in the other rows."""
-    tested = table[table["enrichment"].isin(enrichments)].groupby("measure")
-    corrected = {f"{test}_holm": tested[test].transform(lambda p: apply_holm_correction(p.to_numpy())) for test in TESTS}
-    return table.assign(**corrected)
+    by_measure = table[table["enrichment"].isin(enrichments)].groupby("measure")
+    corrected_p = {f"{test}_holm": by_measure[test].transform(lambda p: apply_holm_correction(p.to_numpy())) for test in TESTS}
+    return table.assign(**corrected_p)
 
 
 def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> Grid:
@@ -77,12 +77,12 @@ def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> 
 
 
 def _build_row(name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
-    enriched, unenriched = values[name, model][[measure]], values[UNENRICHED, model][[measure]]
-    mean = bootstrap_means(enriched).loc[measure].to_dict()
+    enriched_values, unenriched_values = values[name, model][[measure]], values[UNENRICHED, model][[measure]]
+    mean = bootstrap_means(enriched_values).loc[measure].to_dict()
     row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": measure} | mean
     if name == UNENRICHED:
         return row
     columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}
-    difference = bootstrap_means(enriched - unenriched).rename(columns=columns).loc[measure].to_dict()
-    tests = compare_with_baseline({UNENRICHED: unenriched[measure], name: enriched[measure]}, UNENRICHED)[TESTS]
+    difference = bootstrap_means(enriched_values - unenriched_values).rename(columns=columns).loc[measure].to_dict()
+    tests = compare_with_baseline({UNENRICHED: unenriched_values[measure], name: enriched_values[measure]}, UNENRICHED)[TESTS]
     return row | difference | tests.loc[name].to_dict()

@@ -65,10 +65,10 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         manifest, table = read_prepared_manifest(work_dir), VectorSettings(surface_method=self.vectors).premise_table
         premises = pq.read_table(work_dir / table, columns=["premise"])["premise"]
         validation_size = min(MAX_VALIDATION_PREMISES, len(premises) // HOLD_OUT_ONE_IN)
-        held_out, remaining = hold_out(len(premises), validation_size, recipe.seed)
-        validation = [text for row in held_out for text in trainee.tokeniser.split(premises[row].as_py())]
+        held_out_rows, remaining_rows = hold_out(len(premises), validation_size, recipe.seed)
+        validation = [text for row in held_out_rows for text in trainee.tokeniser.split(premises[row].as_py())]
         training: list[SurfacePassage] = []
-        for row in remaining:
+        for row in remaining_rows:
             training += trainee.tokeniser.split(premises[row].as_py())
             if len(training) >= self.max_passages:
                 break
@@ -111,9 +111,9 @@ class LanguageModelTask(Task[LanguageModel]):
         losses = []
         for group in micro_batch:
             sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
-            for predicted, targets in network.predict([self._training[row] for row in self._groups[group]]):
+            for vectors, targets in network.predict([self._training[row] for row in self._groups[group]]):
                 if len(targets):
-                    losses.append(network.sampled_softmax_loss(predicted, targets, sample, log_expected_counts))
+                    losses.append(network.sampled_softmax_loss(vectors, targets, sample, log_expected_counts))
         return torch.stack(losses).sum() / (2 * len(batch)) if losses else network.output_embedding.weight.sum() * 0
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
@@ -129,8 +129,8 @@ class LanguageModelTask(Task[LanguageModel]):
         correct, total = np.zeros(2), np.zeros(2)
         with evaluation_mode(network), torch.inference_mode():
             for rows in batch_by_length([len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE):
-                for direction, (predicted, targets) in enumerate(network.predict([self._validation[row] for row in rows])):
-                    correct[direction] += (network.score_words(predicted).argmax(1) == targets).sum().item()
+                for direction, (vectors, targets) in enumerate(network.predict([self._validation[row] for row in rows])):
+                    correct[direction] += (network.score_words(vectors).argmax(1) == targets).sum().item()
                     total[direction] += len(targets)
         ahead, back = map(_percent, correct, total)
         return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}

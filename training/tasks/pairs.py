@@ -87,8 +87,8 @@ class PairwiseTask(Task[Ranker]):
         self._training = recipe.training
         self._all_queries = self._selection_queries = np.arange(len(queries.candidates))
         if recipe.training.validation_queries:
-            shuffled = create_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(self._all_queries)
-            self._selection_queries = np.sort(shuffled[: recipe.training.validation_queries])
+            shuffled_queries = create_generator(recipe.seed, RandomStream.VALIDATION_SAMPLE).permutation(self._all_queries)
+            self._selection_queries = np.sort(shuffled_queries[: recipe.training.validation_queries])
         self.train_size, self.validation_size = len(pairs.negatives), len(self._all_queries)
 
     @classmethod

@@ -147,9 +147,9 @@ class TaggingTask(Task[TARGER]):
         """Measure taggers that predict the most frequent tag, overall or per word."""
         majority_tagger = MajorityTagger([passage.tokens for passage in self._train.passages], self._train.tags)
         words = [passage.tokens for passage in self._test.passages]
-        constant = [[majority_tagger.most_frequent] * len(passage) for passage in words]
+        constant_tags = [[majority_tagger.most_frequent] * len(passage) for passage in words]
         return {
-            "most frequent tag": compute_component_metrics(self._test.tags, constant),
+            "most frequent tag": compute_component_metrics(self._test.tags, constant_tags),
             "most frequent tag per word": compute_component_metrics(self._test.tags, majority_tagger.predict(words)),
         }
 
@@ -196,9 +196,9 @@ def score_tags(crf: CRF, emissions: Tensor, tags: Tensor, mask: Tensor) -> Tenso
 def compute_log_partition(crf: CRF, emissions: Tensor, mask: Tensor) -> Tensor:
     """Compute log Z (B,), the log-sum of the scores of all tag sequences, with the forward algorithm."""
     total = emissions[:, 0] + crf.transitions[:, crf.start]  # (B, S), log-sum over the paths that end in each state
-    for emission, active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
-        extended = emission + torch.logsumexp(total[:, None] + crf.transitions, dim=2)
-        total = torch.where(active[:, None], extended, total)
+    for emission, is_active in zip(emissions.unbind(1)[1:], mask.unbind(1)[1:], strict=True):
+        path_scores = emission + torch.logsumexp(total[:, None] + crf.transitions, dim=2)
+        total = torch.where(is_active[:, None], path_scores, total)
     return torch.logsumexp(total, dim=1)
 
 

@@ -98,30 +98,30 @@ def tune_grid(
     judged = load_judged_topics(qrels_files, execution)
     values = evaluate_grid(name, grid, judged, execution)[:, :, : len(SELECTION_MEASURES)]
     columns = get_selection_columns(selection_measure)
-    best = find_best_point(values[:, :, columns])
-    selected, held_out = cross_validate(values, judged.fold_of, columns)
+    best_point = find_best_point(values[:, :, columns])
+    selected_points, held_out_values = cross_validate(values, judged.folds, columns)
     metrics: dict[str, Any] = {
         "topics": len(judged.topics),
         "points": len(grid.points),
         "selection measure": selection_measure,
-        **({CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out, 0))} if selected else {}),
-        "folds": [_get_axis_values(grid, point) for point in selected],
-        IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best], 0)),
+        **({CROSS_VALIDATED: round_means(SELECTION_MEASURES, nan_mean(held_out_values, 0))} if selected_points else {}),
+        "folds": [_get_axis_values(grid, point) for point in selected_points],
+        IN_SAMPLE: round_means(SELECTION_MEASURES, nan_mean(values[best_point], 0)),
     }
     table = pd.DataFrame([_get_axis_values(grid, point) for point in range(len(grid.points))])
     table[list(SELECTION_MEASURES)] = nan_mean(values, 1)
     provenance: dict[str, Any] = {"training_data": {"input": execution.input.file_hashes | judged.hashes}, "grid": grid.axes}
-    if enrichment := _get_enrichment(grid.points[best]):
+    if enrichment := _get_enrichment(grid.points[best_point]):
         provenance["enrichment"] = {enrichment.checkpoint: enrichment.load_checkpoint(execution.checkpoints).fingerprint}
     readme = render_card(
-        "grid", name=name, formula=grid.points[best].describe(), metrics=metrics, measures=SELECTION_MEASURES,
+        "grid", name=name, formula=grid.points[best_point].describe(), metrics=metrics, measures=SELECTION_MEASURES,
         data=JUDGED_CREDIT, evaluations=(CROSS_VALIDATED, IN_SAMPLE), provenance=provenance,
     )  # fmt: skip
     plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
-    write_with_provenance(output, encode_checkpoint_files(grid.points[best], metrics, readme, table) | plot, provenance)
-    log.info("%s: %s", output, grid.points[best].describe())
-    mean = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected else "not cross-validated"
-    log.info("%s: %s, %.3f in-sample", selection_measure, mean, table[selection_measure][best])
+    write_with_provenance(output, encode_checkpoint_files(grid.points[best_point], metrics, readme, table) | plot, provenance)
+    log.info("%s: %s", output, grid.points[best_point].describe())
+    mean = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected_points else "not cross-validated"
+    log.info("%s: %s, %.3f in-sample", selection_measure, mean, table[selection_measure][best_point])
     return table
 
 
@@ -150,7 +150,7 @@ class JudgedTopics:
     qrels: pd.DataFrame  # `qid docno rel`, restricted to input documents
     hashes: dict[str, str]  # SHA-256 by file name
     topics: list[str]  # sorted
-    fold_of: np.ndarray  # (topics,) fold indices
+    folds: np.ndarray  # (topics,) fold indices
 
 
 def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> JudgedTopics:
@@ -169,8 +169,8 @@ def load_judged_topics(files: Mapping[str, Path], execution: Execution) -> Judge
     topics = get_evaluated_topics(qrels).tolist()
     for name, frame in frames.items():
         check_overlap(execution.input, frame, name)
-    fold_of = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
-    return JudgedTopics(qrels, hash_named_files(files), topics, fold_of)
+    folds = _assign_folds(topics, [set(frame["qid"]) for frame in frames.values()])
+    return JudgedTopics(qrels, hash_named_files(files), topics, folds)
 
 
 @dataclass(frozen=True)
@@ -210,22 +210,22 @@ def get_selection_columns(selection_measure: str) -> list[int]:
     return [STORED_MEASURES.index(selection_measure), STORED_MEASURES.index(TIE_BREAKER)]
 
 
-def cross_validate(values: np.ndarray, fold_of: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
+def cross_validate(values: np.ndarray, folds: np.ndarray, selection_columns: Sequence[int]) -> tuple[list[int], np.ndarray]:
     """Select the best point for each fold on the other folds, and evaluate the fold's topics at this point.
 
     Args:
         values: Array of shape (points, topics, columns).
-        fold_of: Fold index per topic.
+        folds: Fold index per topic.
         selection_columns: Columns of the selection measure and of the tie breaker.
 
     Returns:
         The selected point per fold, and each topic's values (topics, columns) at the point of its fold; an empty list and NaN
         if there is only one fold.
     """
-    if len(set(fold_of.tolist())) < 2:
+    if len(set(folds.tolist())) < 2:
         return [], np.full(values.shape[1:], np.nan)
-    selected = [find_best_point(values[:, fold_of != fold][:, :, selection_columns]) for fold in range(fold_of.max() + 1)]
-    return selected, values[np.array(selected)[fold_of], np.arange(len(fold_of))]
+    selected_points = [find_best_point(values[:, folds != fold][:, :, selection_columns]) for fold in range(folds.max() + 1)]
+    return selected_points, values[np.array(selected_points)[folds], np.arange(len(folds))]
 
 
 def rank_at_point(point: LexicalParameters, execution: Execution) -> pd.DataFrame:

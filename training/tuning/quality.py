@@ -98,19 +98,19 @@ def _cross_validate(
     touche_values: np.ndarray, webis_values: np.ndarray, touche_questions: np.ndarray, webis_questions: np.ndarray
 ) -> dict[str, Any]:
     """Return the metrics of the original order and of re-ranking, the latter cross-validated over questions."""
-    held_out = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
+    held_out_values = np.empty_like(touche_values[:, 0]), np.empty_like(webis_values[:, 0])
     points = []
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
         test_masks = [np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)]
         point = _select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
-        for result, values, mask in zip(held_out, (touche_values, webis_values), test_masks, strict=True):
+        for result, values, mask in zip(held_out_values, (touche_values, webis_values), test_masks, strict=True):
             result[mask] = values[mask, point]
         points.append(point)
-    original = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
+    original_values = touche_values[:, RELEVANCE_ONLY], webis_values[:, RELEVANCE_ONLY]
     return {
-        ORIGINAL_ORDER: _round_means(*original),
-        CROSS_VALIDATED: _round_means(*held_out),
-        "gain": _compute_gain_intervals(held_out[0] - original[0], held_out[1] - original[1]),
+        ORIGINAL_ORDER: _round_means(*original_values),
+        CROSS_VALIDATED: _round_means(*held_out_values),
+        "gain": _compute_gain_intervals(held_out_values[0] - original_values[0], held_out_values[1] - original_values[1]),
         "folds": [_get_point_settings(point) for point in points],
     }
 
@@ -128,8 +128,8 @@ def _evaluate_touche_topics(
         for _, rows in ranking.groupby("qid", sort=False):
             candidates = rows.index[: point.depth]
             scores[rows.index] = point.score(rows["score"].to_numpy(), quality[candidates].to_numpy())
-        ordered = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
-        runs.append(ordered.assign(rank=ordered.groupby("qid").cumcount() + 1, qid=f"{index:02} " + ordered["qid"]))
+        reranking = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
+        runs.append(reranking.assign(rank=reranking.groupby("qid").cumcount() + 1, qid=f"{index:02} " + reranking["qid"]))
     # all points are evaluated as topics of one run, since most of the time of an evaluation does not depend on its size
     judgments = pd.concat([qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))])
     values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(SELECTION_MEASURES)].to_numpy()

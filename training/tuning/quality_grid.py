@@ -56,7 +56,7 @@ def _evaluate_ranking(texts: pd.DataFrame, model: str) -> np.ndarray:
 def _ndcg(gains: np.ndarray, depth: int) -> np.ndarray:
     """Return the nDCG (rankings,) of rankings of the same texts from the gains in rank order (rankings, texts)."""
     discounts = 1 / np.log2(np.arange(2, depth + 2))
-    dcg, ideal = (ordered[:, :depth] @ discounts[: gains.shape[1]] for ordered in (gains, -np.sort(-gains, axis=1)))
+    dcg, ideal = (ordered_gains[:, :depth] @ discounts[: gains.shape[1]] for ordered_gains in (gains, -np.sort(-gains, axis=1)))
     return np.asarray(dcg / ideal)
 
 
@@ -73,10 +73,10 @@ def select_point(quality: np.ndarray, *relevance: np.ndarray) -> int:
 
 def cross_validate(grid_values: np.ndarray) -> np.ndarray:
     """Return, of the result of `evaluate_grid`, each topic's values (topics, MEASURES) at the point selected on other folds."""
-    held_out = np.empty_like(grid_values[:, 0])
+    held_out_values = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
     for fold in split_folds(topic_names, N_FOLDS, 0, 0):
         test = np.isin(topic_names, list(fold.test))
         means = grid_values[~test, :QUALITY_ONLY].mean(axis=0)
-        held_out[test] = grid_values[test, select_point(means[:, OBJECTIVE], means[:, CONSTRAINT])]
-    return held_out
+        held_out_values[test] = grid_values[test, select_point(means[:, OBJECTIVE], means[:, CONSTRAINT])]
+    return held_out_values

@@ -83,8 +83,8 @@ def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_t
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
     if component_type not in source.component_types or prefix not in ("B", "I"):
-        valid = [OUTSIDE, *(f"{component}-{position}" for component in source.component_types for position in "BI")]
-        raise InputError(f"{location}: unknown tag '{abbreviate(raw_tag)}'; {suggest(raw_tag, valid)}")
+        valid_tags = [OUTSIDE, *(f"{component}-{position}" for component in source.component_types for position in "BI")]
+        raise InputError(f"{location}: unknown tag '{abbreviate(raw_tag)}'; {suggest(raw_tag, valid_tags)}")
     if prefix == "I" and previous_tag not in (f"B-{component_type}", f"I-{component_type}"):
         raise InputError(f"{location}: {raw_tag} follows {previous_tag}; a component must start with {component_type}-B")
     return f"{prefix}-{component_type}"

@@ -28,8 +28,8 @@ def read_rows(file: Path, header: Sequence[str], delimiter: str, has_quotes: boo
             if row_index == 0 and _strip_spaces(fields) != _strip_spaces(header):
                 raise InputError(f"{file}, line 1: unexpected header; expected the columns {', '.join(header)}")
             if len(fields) != len(header):
-                expected = f"expected {len(header)}: {', '.join(header)}"
-                raise InputError(f"{file}, line {reader.line_num}: {pluralise(len(fields), 'field')}; {expected}")
+                fix = f"expected {len(header)}: {', '.join(header)}"
+                raise InputError(f"{file}, line {reader.line_num}: {pluralise(len(fields), 'field')}; {fix}")
             if row_index:
                 yield reader.line_num, fields
     except csv.Error as error:
@@ -51,10 +51,10 @@ def parse_number(file: Path, line: int, name: str, text: str, low: float, high: 
 
 def parse_text(file: Path, line: int, text: str) -> str:
     """Collapse the whitespace of a text; raise InputError if no word remains."""
-    normalised = " ".join(text.split())
-    if not normalised:
+    normalised_text = " ".join(text.split())
+    if not normalised_text:
         raise InputError(f"{file}, line {line}: empty text; expected at least one word")
-    return normalised
+    return normalised_text
 
 
 def find_files(directory: Path, suffix: str) -> list[Path]:

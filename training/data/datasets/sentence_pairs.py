@@ -50,9 +50,9 @@ def load_bws_cross_topic(directory: Path, seed: int) -> PairDataset:
 def load_bws_in_topic(directory: Path, seed: int) -> PairDataset:
     """Load the argument pairs of BWS, shuffled, interleaved round-robin over topics and cut into splits."""
     pairs = read_bws(directory / BWS_FILE).sample(frac=1.0, random_state=seed, ignore_index=True)
-    interleaved = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
+    mixed_pairs = pairs.loc[pairs.groupby("topic").cumcount().sort_values(kind="stable").index]  # round-robin over topics
     ends = np.cumsum([0, *_scale_sizes(BWS_SPLIT_SIZES, len(pairs))])
-    splits = [interleaved.iloc[start:end].reset_index(drop=True) for start, end in itertools.pairwise(ends)]
+    splits = [mixed_pairs.iloc[start:end].reset_index(drop=True) for start, end in itertools.pairwise(ends)]
     return PairDataset("bws_in", False, *splits)
 
 
@@ -74,8 +74,8 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     singletons = np.flatnonzero(in_train & (size[group] == 1))
     in_train[rng.permutation(singletons)[: max(0, in_train.sum() - train)]] = False
     in_dev = np.zeros(len(pairs), dtype=bool)
-    remaining = rng.permutation(np.unique(group[~in_train]))
-    for group_id in remaining[np.argsort(-size[remaining], kind="stable")]:  # singletons last, to fill the split exactly
+    groups = rng.permutation(np.unique(group[~in_train]))
+    for group_id in groups[np.argsort(-size[groups], kind="stable")]:  # singletons last, to fill the split exactly
         if in_dev.sum() + size[group_id] <= dev:
             in_dev |= group == group_id
     masks = (in_train, in_dev, ~in_train & ~in_dev)
@@ -110,9 +110,9 @@ def read_mrpc(file: Path) -> pd.DataFrame:
     return pd.DataFrame(pairs, columns=COLUMNS)
 
 
-def _scale_sizes(published: Sequence[int], n_pairs: int) -> list[int]:
+def _scale_sizes(published_sizes: Sequence[int], n_pairs: int) -> list[int]:
     """Scale the published sizes of train, dev and test to `n_pairs` pairs in all."""
-    train, dev = (round(n_pairs * size / sum(published)) for size in published[:2])
+    train, dev = (round(n_pairs * size / sum(published_sizes)) for size in published_sizes[:2])
     return [train, dev, n_pairs - train - dev]
 
 

@@ -51,23 +51,23 @@ def read_judgments(directory: Path) -> pd.DataFrame:
         add_unique(file, line, f"text {docno} of topic {qid}", seen)
         is_argument = _check_value(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
         values = {
-            column: parse_number(file, line, published, row[published], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
-            for column, published in COLUMN_NAMES.items()
+            column: parse_number(file, line, published_name, row[published_name], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
+            for column, published_name in COLUMN_NAMES.items()
         }
         texts.append({
             "qid": qid, "debate": queries[qid], "topic": queries[qid], "docno": docno,
             "premise": parse_text(file, line, row["Premise"]), **values, "argument": is_argument == "True",
         })  # fmt: skip
-    judged = pd.DataFrame(texts)
-    return judged.join(_read_ranks(directory / FOLDER / RANKING, set(zip(judged["qid"], judged["docno"], strict=True))), on=KEY)
+    table = pd.DataFrame(texts)
+    return table.join(_read_ranks(directory / FOLDER / RANKING, set(zip(table["qid"], table["docno"], strict=True))), on=KEY)
 
 
-def _read_ranks(file: Path, judged: set[tuple[str, str]]) -> pd.DataFrame:
+def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
     """Read the ranks per model (index KEY, columns MODELS); a text that a ranking repeats counts once, at its best rank."""
     rows = []
     for line, (qid, name, rank, discussion, argument) in read_rows(file, RANKING_HEADER, ",", has_quotes=True):
         model, docno = _check_value(file, line, "Model", name, MODELS), f"{discussion}-{argument}"
-        if (qid, docno) not in judged:
+        if (qid, docno) not in judged_keys:
             text = f"text {abbreviate(docno)} of topic {abbreviate(qid)}"
             raise InputError(f"{file}, line {line}: {text} is not judged in {ARGUMENTS}; download the file again")
         rows.append((model, qid, docno, parse_number(file, line, "Rank", rank, 0, 1e6)))

@@ -39,11 +39,11 @@ def train_network(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device
     task = QualityTask(train, dev, recipe.task, trainee.tokeniser, device)
     optimiser = trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
     schedule, state = Schedule(recipe, task.train_size), TrainingState("")
-    best = {}
+    best_weights = {}
     for row in train_loop(ranker, optimiser, task, schedule, state, range(schedule.total_steps)):
         if recipe.task.curve.select(state.log_rows) is row:
-            best = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
-    ranker.load_state_dict({**ranker.state_dict(), **best})
+            best_weights = {name: value.detach().clone() for name, value in ranker.named_parameters() if value.requires_grad}
+    ranker.load_state_dict({**ranker.state_dict(), **best_weights})
     return trainee
 
 
@@ -58,11 +58,11 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torc
 
     Results change only by the random draws of dropout.
     """
-    frozen, network = recipe.encoder.frozen_layers, trainee.network
+    frozen_layers, network = recipe.encoder.frozen_layers, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:
         bert = network.encoder.bert
-        last = bert.encoder.layer[-1]
-        if isinstance(last, ClsOnlyLayer):
-            last.full_in_training = False
-        if frozen > 0:
-            _FROZEN_LAYERS.setdefault((recipe.encoder, device.type), FrozenLayerCache(bert, frozen)).attach_to(bert)
+        last_block = bert.encoder.layer[-1]
+        if isinstance(last_block, ClsOnlyLayer):
+            last_block.full_in_training = False
+        if frozen_layers > 0:
+            _FROZEN_LAYERS.setdefault((recipe.encoder, device.type), FrozenLayerCache(bert, frozen_layers)).attach_to(bert)

@@ -49,8 +49,8 @@ def _evaluate_topic(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray)
 def partial_spearman(labels: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> float:
     """Compute Spearman's partial correlation of labels and scores, controlling for length; 0 if length determines either."""
     ranks = np.stack([rankdata(values) for values in (labels, scores, lengths)])
-    *centred, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    *centred_ranks, length_ranks = ranks - ranks.mean(axis=1, keepdims=True)
     squared_norm = max(length_ranks @ length_ranks, 1e-9)
-    residuals = [rank - (rank @ length_ranks) / squared_norm * length_ranks for rank in centred]
+    residuals = [rank - (rank @ length_ranks) / squared_norm * length_ranks for rank in centred_ranks]
     norms = np.prod([np.linalg.norm(residual) for residual in residuals])
     return float(residuals[0] @ residuals[1] / norms) if norms > 1e-9 else 0.0

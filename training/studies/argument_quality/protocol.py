@@ -122,16 +122,16 @@ class SettingRunner:
         values[mask] = score_arguments(trainee, self.table.loc[mask, COLUMNS], self._device)
         return values
 
-    def combine_test_scores(self, fold_scores: Sequence[np.ndarray], standardised: bool = False) -> np.ndarray:
+    def combine_test_scores(self, fold_scores: Sequence[np.ndarray], is_standardised: bool = False) -> np.ndarray:
         """Combine the folds' test scores into one array (rows,); NaN for untested arguments.
 
         If `standardised`, scores are z-scores relative to the network's training scores.
         """
-        combined = np.full(len(self.table), np.nan)
+        test_scores = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):
             test, train = (self.mask_split(fold, split) for split in ("test", "train"))
-            combined[test] = (values[test] - values[train].mean()) / values[train].std() if standardised else values[test]
-        return combined
+            test_scores[test] = (values[test] - values[train].mean()) / values[train].std() if is_standardised else values[test]
+        return test_scores
 
 
 def _split_into_folds(table: pd.DataFrame, name: str, setting: Setting) -> list[Fold]:

@@ -87,8 +87,8 @@ def run_study(
     Raises:
         UsageError: If a setting is unknown, or the recipe does not train on quality.
     """
-    if unknown := [name for name in settings if name not in SETTINGS]:
-        raise UsageError(f"unknown setting '{unknown[0]}'; {suggest(unknown[0], SETTINGS)}")
+    if unknown_settings := [name for name in settings if name not in SETTINGS]:
+        raise UsageError(f"unknown setting '{unknown_settings[0]}'; {suggest(unknown_settings[0], SETTINGS)}")
     if not isinstance(recipe.task, QualitySpec):
         raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work_dir)}
@@ -153,7 +153,7 @@ def _collect_scores(
         for name, fold_scores in members.items():
             networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
         if runner.setting.all_losses:
-            for name, standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
-                member_scores = [runner.combine_test_scores(fold_scores, standardised) for fold_scores in members.values()]
+            for name, is_standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
+                member_scores = [runner.combine_test_scores(fold_scores, is_standardised) for fold_scores in members.values()]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

@@ -64,9 +64,9 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
     for test_set, mask in _mask_test_sets(runner).items():
         published = {name: dict(zip(CORRELATIONS, values, strict=True)) for name, values in PUBLISHED.get(setting, {}).items()}
         for target, column in (QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}).items():
-            judged = runner.table[mask].assign(score=runner.table[column])
+            judgments = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
-                frames = [evaluate_by_topic(judged, scores[mask]) for scores in seeds]
+                frames = [evaluate_by_topic(judgments, scores[mask]) for scores in seeds]
                 rows += _tabulate_measures((setting, test_set, target, network), frames, published.pop(network, {}))
         for network, values in published.items():
             key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
@@ -100,12 +100,12 @@ def tabulate_reranking(runner: SettingRunner, networks: ScoresByNetwork) -> Rows
     rows: Rows = []
     for network, seed_scores in networks.items():
         grids = [quality_grid.evaluate_grid(judged, scores[mask]) for scores in seed_scores]
-        original = grids[0][:, quality_grid.RELEVANCE_ONLY]
-        rows = rows or _tabulate_measures((RERANKING, "webis", "", "original order"), [pd.DataFrame(original, columns=names)])
+        baseline = grids[0][:, quality_grid.RELEVANCE_ONLY]
+        rows = rows or _tabulate_measures((RERANKING, "webis", "", "original order"), [pd.DataFrame(baseline, columns=names)])
         quality_only = [grid[:, quality_grid.QUALITY_ONLY] for grid in grids]
-        combined = [quality_grid.cross_validate(grid) for grid in grids]
-        for variant, seeds in (("quality only", quality_only), ("relevance and quality", combined)):
-            frames = [pd.DataFrame(np.hstack([values, values - original]), columns=columns) for values in seeds]
+        held_out_values = [quality_grid.cross_validate(grid) for grid in grids]
+        for variant, seeds in (("quality only", quality_only), ("relevance and quality", held_out_values)):
+            frames = [pd.DataFrame(np.hstack([values, values - baseline]), columns=columns) for values in seeds]
             rows += _tabulate_measures((RERANKING, "webis", variant, network), frames)
     return rows
 

@@ -60,11 +60,11 @@ def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generato
     indices = rng.permutation(rng.choice(int(sizes.sum()), n_draws, replace=False))
     starts = sizes.cumsum() - sizes
     topic_of = np.searchsorted(sizes.cumsum(), indices, side="right")
-    higher, lower = _decode_pair_indices(indices - starts[topic_of])
+    higher_indices, lower_indices = _decode_pair_indices(indices - starts[topic_of])
     pairs = np.empty((n_draws, 2), dtype=np.int64)
     for topic, group in enumerate(members):
         in_topic = topic_of == topic
-        pairs[in_topic] = np.stack([group[lower[in_topic]], group[higher[in_topic]]], axis=1)
+        pairs[in_topic] = np.stack([group[lower_indices[in_topic]], group[higher_indices[in_topic]]], axis=1)
     is_gold = np.isin(pairs @ [len(sentences.texts), 1], sentences.gold @ [len(sentences.texts), 1])
     sample = pairs[~is_gold][:n]
     return sample[np.lexsort((sample[:, 1], sample[:, 0]))]
@@ -93,8 +93,8 @@ def _pair_top_k(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, m
     `scores` yields the scores (sentences,) of all partners of each sentence; a sentence and its gold partners are excluded.
     """
     samples = []
-    for index, (row, excluded) in enumerate(zip(scores, sentences.excluded_partners(), strict=True)):
-        row[excluded] = -np.inf
+    for index, (row, excluded_indices) in enumerate(zip(scores, sentences.excluded_partners(), strict=True)):
+        row[excluded_indices] = -np.inf
         candidates = np.flatnonzero(row > min_score)
         if len(candidates) > k:
             candidates = candidates[row[candidates] >= np.partition(row[candidates], -k)[-k]]
@@ -105,8 +105,8 @@ def _pair_top_k(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, m
 
 def _decode_pair_indices(indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Decode triangular indices: 0 → (1, 0), 1 → (2, 0), 2 → (2, 1), …"""
-    higher = ((1 + np.sqrt(1 + 8 * indices)) / 2).astype(np.int64)  # exact for indices below 2**50
-    return higher, indices - higher * (higher - 1) // 2
+    higher_indices = ((1 + np.sqrt(1 + 8 * indices)) / 2).astype(np.int64)  # exact for indices below 2**50
+    return higher_indices, indices - higher_indices * (higher_indices - 1) // 2
 
 
 def draw_density_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -134,8 +134,8 @@ def run_study(
     Raises:
         UsageError: If a task is unknown.
     """
-    if unknown := [task for task in tasks if task not in LOADERS]:
-        raise UsageError(f"unknown task '{unknown[0]}'; {suggest(unknown[0], LOADERS)}")
+    if unknown_tasks := [task for task in tasks if task not in LOADERS]:
+        raise UsageError(f"unknown task '{unknown_tasks[0]}'; {suggest(unknown_tasks[0], LOADERS)}")
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
     cells = _list_cells(tasks, repetition_count)
@@ -172,11 +172,11 @@ def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.
             group = [result for cell, result in results.items() if cell.task == task and _format_name(cell) == name]
             values = pd.DataFrame([(result.test, result.dev, result.silver_pairs, result.seconds) for result in group])
             means, deviations = values.mean(), values.std()
-            published = PUBLISHED[task].get(name, PublishedResult(*[None] * 5))  # type: ignore[arg-type]  # an empty row
+            published_result = PUBLISHED[task].get(name, PublishedResult(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
                 "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": name,
                 "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
                 "repetitions": len(group), "silver_pairs": means[2], "seconds": means[3],
-                **{f"published_{field}": value for field, value in published._asdict().items()},
+                **{f"published_{field}": value for field, value in published_result._asdict().items()},
             })  # fmt: skip
     return pd.DataFrame(rows)

@@ -47,10 +47,10 @@ def train_best_seed(
     """
     steps = max(1, round(fraction * setup.step_count))
     dev_scores = {seed: _train_steps(setup, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
-    best = max(dev_scores, key=lambda seed: dev_scores[seed])
+    best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
     log.info("Dev metric after %d of %d steps: %s", steps, setup.step_count, message)
-    return setup.train(best, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best}")
+    return setup.train(best_seed, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best_seed}")
 
 
 def _train_steps(setup: TrainingSetup, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
