@@ -13,6 +13,7 @@ from submission.data.orders import AUTO_ORDER, ORDERS
 from submission.errors import SubmissionError, abbreviate, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging
+from submission.standard_streams import checked_streams
 
 T = TypeVar("T")
 Handler = Callable[[argparse.Namespace], None]
@@ -20,17 +21,15 @@ Handler = Callable[[argparse.Namespace], None]
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
     """Parse `argv` (None: the process's command line), call the subcommand's handler and return the exit code."""
-    args = parser.parse_args(argv)
-    args.argv = (sys.argv[1:] if argv is None else argv)[1:]
-    configure_logging()
-    try:
-        args.handler(args)
-        sys.stdout.flush()
-    except SubmissionError as error:
-        print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
-        return error.exit_code
-    except BrokenPipeError:  # e.g. `| head`; redirect stdout, since Python would report an error when flushing it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with checked_streams():
+        try:
+            args = parser.parse_args(argv)
+            args.argv = (sys.argv[1:] if argv is None else argv)[1:]
+            configure_logging()
+            args.handler(args)
+        except SubmissionError as error:
+            print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
+            return error.exit_code
     return 0
 
 

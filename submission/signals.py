@@ -15,12 +15,16 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 
 
 def install_handlers() -> None:
-    """Install handlers that exit on SIGINT and SIGTERM; connect closed standard streams to the null device."""
+    """Install handlers that exit on SIGINT and SIGTERM; connect closed standard streams to the null device.
+
+    A closed stdin is empty, writing to a closed stdout fails, and what is written to a closed stderr is lost.
+    """
     for descriptor in range(3):  # else the next opened file would get the descriptor of a closed stream and receive messages
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)
+            os.open(os.devnull, os.O_WRONLY if descriptor == 2 else os.O_RDONLY)
+    sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
     for signum in SIGNAL_EXIT_CODES:
         signal.signal(signum, _handle_signal)

@@ -1,14 +1,13 @@
 """Run the subcommand `search`: a single query, a prompt, or a web page."""
 
 import argparse
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import torch
 
-from submission.errors import SubmissionError, SystemsFailedError, escape_unprintable
+from submission.errors import InputError, SystemsFailedError, UsageError, escape_unprintable
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.search.corpus import Corpus
 from submission.search.results import SearchResults, to_json
@@ -27,7 +26,6 @@ def run_search(args: argparse.Namespace) -> None:
     Raises:
         SystemsFailedError: If some, but not all, systems failed; the results of the other systems were printed.
     """
-    _replace_encoding_errors()
     device = choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
     limit_threads()
@@ -46,8 +44,8 @@ def run_search(args: argparse.Namespace) -> None:
             for query in filter(str.strip, _read_queries()):
                 try:
                     _search_and_print(args, searcher, systems, query)
-                except SubmissionError as error:
-                    print(f"error: {escape_unprintable(str(error))}", file=sys.stderr, flush=True)
+                except UsageError as error:
+                    print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
 
 
 def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
@@ -68,19 +66,21 @@ def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: t
 def _search_and_print(args: argparse.Namespace, searcher: Searcher, systems: Sequence[System], query: str) -> SearchResults:
     results = searcher.search(query, systems, SearchOptions(args.depth, lambda system, docno: args.explain))
     if args.json:
-        print(to_json(results), end="", flush=True)
+        print(to_json(results), end="")
     else:
         from submission.search.terminal import open_console, print_results
 
         print_results(results, searcher.document_count, open_console())
-        sys.stdout.flush()
     return results
 
 
 def _read_queries() -> Iterator[str]:
     """Yield lines from a prompt, or from stdin if stdin or stdout is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        yield from iter(sys.stdin.readline, "")
+        try:
+            yield from iter(sys.stdin.readline, "")
+        except OSError as error:
+            raise InputError(f"standard input: cannot be read ({error.strerror}); pass the query as an argument") from None
         return
     import readline  # noqa: F401  enables line editing and history
 
@@ -98,10 +98,3 @@ def _raise_failures(results: SearchResults) -> None:
         raise next(iter(errors.values()))
     if errors:
         raise SystemsFailedError(f"systems failed: {', '.join(errors)}; the results of the other systems are printed above")
-
-
-def _replace_encoding_errors() -> None:
-    """Make stdin and stdout replace characters that they cannot decode or encode, instead of raising an error."""
-    for stream in (sys.stdin, sys.stdout):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")

@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
     """Serve the page until interrupted; raise UsageError if the server cannot listen on the port."""
     with SearchServer(searcher, systems, depth, port) as server:
-        print(server.url, flush=True)
+        print(server.url)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
         server.serve_forever()
 

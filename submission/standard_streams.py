@@ -1,0 +1,46 @@
+"""Write to standard streams whatever their encoding, and report if standard output cannot be written."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any, TextIO
+
+from submission.errors import OutputError
+
+
+@contextmanager
+def checked_streams() -> Iterator[None]:
+    """Replace characters that a standard stream cannot decode or encode; write to stdout and stderr by a `_CheckedStream`."""
+    for stream in (sys.stdin, sys.stdout):  # stderr escapes such characters by default
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    streams: tuple[Any, Any] = _CheckedStream(sys.stdout, is_required=True), _CheckedStream(sys.stderr, is_required=False)
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]):
+        yield
+
+
+class _CheckedStream:
+    """Unbuffered text stream that, if writing fails, is connected to the null device."""
+
+    def __init__(self, stream: TextIO, is_required: bool) -> None:
+        self._stream, self._is_required = stream, is_required
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> None:
+        """Write and flush a text; if a required stream fails, raise OutputError, or SystemExit if its pipe is closed."""
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError as error:
+            # Python would report the error again when it flushes the stream at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            if not self._is_required:
+                return
+            if isinstance(error, BrokenPipeError):  # e.g. `| head`
+                raise SystemExit(0) from None
+            cause = f"standard output: cannot be written ({error.strerror})"
+            raise OutputError(f"{cause}; free disk space or redirect it to another file") from None

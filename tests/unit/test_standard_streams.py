@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from submission.__main__ import main as submission
+from tests.conftest import ROOT, SAMPLE
+from training.__main__ import main as training
+
+QRELS, RUN = SAMPLE.parent / "sample.qrels", "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n"
+PRINTING = ("systems", "--help", "search --system bm25 zoos", "search --json --system bm25 zoos", "evaluate", "tune --help")
+
+
+def run(command: str, tmp_path: Path) -> int:
+    """Run a command in this process; add the missing arguments of `evaluate`; return the exit code."""
+    (tmp_path / "run.txt").write_text(RUN)
+    arguments = [command, "--qrels", str(QRELS), str(tmp_path / "run.txt")] if command == "evaluate" else command.split()
+    try:
+        return (training if command.startswith(("evaluate", "tune")) else submission)(arguments)
+    except SystemExit as error:  # from argparse, or a closed pipe
+        return int(str(error.code))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("command", PRINTING)
+def test_unencodable_characters_are_replaced(
+    command: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "out").open("w", encoding=encoding) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert run(command, tmp_path) == 0
+    assert (tmp_path / "out").read_text(encoding=encoding)
+
+
+@pytest.mark.parametrize("is_buffered", [True, False])
+@pytest.mark.parametrize("command", PRINTING)
+def test_unwritable_output_is_an_error(
+    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as stream:
+        stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert run(command, tmp_path) == 5
+    message = "error: standard output: cannot be written (No space left on device); free disk space or redirect it"
+    assert message in capsys.readouterr().err
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        assert run(command, tmp_path) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "redirection", "code"),
+    [
+        ("search --system bm25", "<&-", 0), ("search --system bm25", "0>/dev/null", 3),
+        ("systems", ">&-", 5), ("systems", "2>/dev/full", 0), ("search --system x", "2>/dev/full", 2), ("rank --x", "2>&-", 2),
+    ],
+)  # fmt: skip
+def test_closed_and_full_streams(arguments: str, redirection: str, code: int) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    shell = ["sh", "-c", f"exec {sys.executable} -m submission {arguments} {redirection}"]
+    process = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert (process.returncode, "Traceback" in process.stderr) == (code, False), process.stderr
