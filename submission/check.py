@@ -135,8 +135,8 @@ def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Repor
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     """Load each available checkpoint once, and report whether it loads."""
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
-    available = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
-    for name, stage in track(list(available.items()), "checkpoints", "checkpoints"):
+    stage_by_name = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
+    for name, stage in track(list(stage_by_name.items()), "checkpoints", "checkpoints"):
         issues = []
         try:
             stage.load_checkpoint(checkpoints)

@@ -129,7 +129,7 @@ def parse_path(text: str) -> Path:
 
 
 def integer_between(minimum: int, maximum: int) -> Callable[[str], int]:
-    """Return a converter of texts to integers from `minimum` to `maximum`; it raises ArgumentTypeError for other texts."""
+    """Return a function that parses an integer from `minimum` to `maximum`, or raises ArgumentTypeError for any other text."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or len(text) > len(str(maximum)) or not minimum <= int(text) <= maximum:

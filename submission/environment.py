@@ -42,12 +42,12 @@ def main(files: list[str]) -> int:
         min_version = ".".join(map(str, MIN_PYTHON))
         print(f"error: this is Python {sys.version.split()[0]}; install Python {min_version} or later", file=sys.stderr)
         return 1
-    missing = find_missing_requirements(files)
-    if not missing:
+    missing_requirements = find_missing_requirements(files)
+    if not missing_requirements:
         print(sys.executable)
         return 0
     if Path(sys.prefix) == VENV:
-        return _install(missing, files)
+        return _install(missing_requirements, files)
     venv_python = VENV / "bin" / "python"
     if venv_python.exists():
         exit_code = subprocess.run([str(venv_python), __file__, *files]).returncode
@@ -60,12 +60,12 @@ def main(files: list[str]) -> int:
     return subprocess.run([str(venv_python), __file__, *files]).returncode
 
 
-def _install(missing: list[str], files: list[str]) -> int:
+def _install(missing_requirements: list[str], files: list[str]) -> int:
     """Install the missing requirements into this `.venv` and print its interpreter's path; return the exit code of `main`."""
     pip = [sys.executable, "-m", "pip"]
     if subprocess.run([*pip, "--version"], capture_output=True).returncode:
         return EXIT_NO_PIP
-    print(f"Installing into {VENV}: {', '.join(missing)}", file=sys.stderr)
+    print(f"Installing into {VENV}: {', '.join(missing_requirements)}", file=sys.stderr)
     requirement_args = [argument for file in files for argument in ("-r", file)]
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as constraints:
         constraints.write(_read_locked_requirements())

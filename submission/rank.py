@@ -129,7 +129,7 @@ def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
 def _write_run(
     system: System, options: RankOptions, depth: int, execution: Execution, run_directory: RunDirectory, is_primary: bool
 ) -> tuple[bool, int]:
-    """Write a system's run unless it is up to date; return whether it is, and the number of omitted documents (then 0)."""
+    """Write a system's run unless it is up to date; return whether it is, and the number of documents omitted (0 if it is)."""
     code_hash = code_fingerprint(truncate_rankings.__module__, format_run.__module__)
     key, name = f"{execution.compute_cache_key(system.stage)} {code_hash}", f"{_make_tag(options, system)}.txt"
     is_up_to_date, omitted_count = run_directory.is_up_to_date(name, key), 0

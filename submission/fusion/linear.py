@@ -101,13 +101,13 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
     Both tables contain `qid docno` and one column per feature. A feature is 0 if it is constant over the pool or the pool is
     empty.
     """
-    standardised = {name: np.zeros(len(features)) for name in features.columns if name not in ("qid", "docno")}
+    standardised_features = {name: np.zeros(len(features)) for name in features.columns if name not in ("qid", "docno")}
     rows, pool_rows = (frame.groupby("qid").indices for frame in (features, pool))
-    for name, scores in standardised.items():
+    for name, scores in standardised_features.items():
         values, pool_values = features[name].to_numpy(), pool[name].to_numpy()
         for qid in rows.keys() & pool_rows.keys():
             scores[rows[qid]] = z_scores(values[rows[qid]], pool_values[pool_rows[qid]])
-    return standardised
+    return standardised_features
 
 
 def compute_log_lengths(texts: Iterable[str], cap: float) -> np.ndarray:

@@ -45,11 +45,11 @@ def _make_strictly_decreasing(scores: np.ndarray) -> list[np.float32]:
     """Convert non-increasing float64 scores (N,) to strictly decreasing float32, each as close to the original as possible."""
     rounded_scores = np.clip(scores, -MAX_SCORE, MAX_SCORE).astype(np.float32)
     decreasing_scores, lower_bounds = [], [-MAX_SCORE]
-    previous = np.float32(np.inf)
+    previous_score = np.float32(np.inf)
     with np.errstate(over="ignore"):  # nextafter may reach -inf; the lower bounds correct it
         for score in rounded_scores:
-            previous = min(score, np.nextafter(previous, np.float32(-np.inf)))
-            decreasing_scores.append(previous)
+            previous_score = min(score, np.nextafter(previous_score, np.float32(-np.inf)))
+            decreasing_scores.append(previous_score)
     for _ in rounded_scores[1:]:  # leave room for the following scores
         lower_bounds.append(np.nextafter(lower_bounds[-1], np.float32(np.inf)))
     return list(map(max, decreasing_scores, reversed(lower_bounds)))

@@ -71,10 +71,10 @@ class DenseIndex:
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
         """Compute the float32 dot products (Q, N) of queries with all texts."""
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
-        transposed = torch.from_numpy(queries).t()
+        query_columns = torch.from_numpy(queries).t()
         for start in range(0, len(self.names), VECTOR_BLOCK):
             block = torch.from_numpy(self._vectors[start : start + VECTOR_BLOCK].astype(np.float32))
-            products[:, start : start + VECTOR_BLOCK] = (block @ transposed).t().numpy()
+            products[:, start : start + VECTOR_BLOCK] = (block @ query_columns).t().numpy()
         return products
 
     def _score_exactly(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -158,8 +158,8 @@ def _build_vectors(
         shard = list(names[start : start + SHARD_SIZE])
         shards.append(Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True))
     read_shard = compute_shards(encode, shards, shard_store, engine, device, checkpoint.network.get_name(), "texts")
-    first = decode_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
-    array = allocate_npy(file, np.float16, (len(names), first.shape[1]))
+    first_shard = decode_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
+    array = allocate_npy(file, np.float16, (len(names), first_shard.shape[1]))
     for index, start in enumerate(starts):  # one at a time: together they may exceed memory
         array[start : start + SHARD_SIZE] = decode_npy(read_shard(index))
     array.flush()

@@ -213,8 +213,8 @@ def expand_query(index: TermIndex, query: Query, model: Model, expansion: RM3) -
         weights[term] = weights.get(term, 0.0) + (1 - expansion.original_query_weight) * relevance[term] / relevance_total
     if not expansion.weighted_terms:
         return dict.fromkeys(weights, 1.0)
-    largest = max(weights.values())
-    return {term: weight / largest for term, weight in weights.items() if weight > 0}
+    max_weight = max(weights.values())
+    return {term: weight / max_weight for term, weight in weights.items() if weight > 0}
 
 
 def _compute_relevance_model(index: TermIndex, feedback: Hits, expansion: RM3) -> dict[str, float]:

@@ -190,8 +190,8 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
     ids = {term: index for index, term in enumerate(terms)}
 
     def map_term_ids(shard: _ShardCounts) -> np.ndarray:
-        mapping = np.array([ids[term] for term in shard.terms], dtype=np.int32)
-        return np.asarray(mapping[shard.get_array("term_ids")])
+        merged_ids = np.array([ids[term] for term in shard.terms], dtype=np.int32)
+        return np.asarray(merged_ids[shard.get_array("term_ids")])
 
     df_by_shard, collection_frequencies = [], np.zeros(len(terms), dtype=np.int64)
     _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:])
@@ -236,10 +236,10 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
         ends = np.flatnonzero(batch == end)
         # Integers that combine document and term sort several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
-        packed = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
-        packed.sort()
-        starts = np.flatnonzero(np.diff(packed, prepend=-1))
-        arrays.append(_unpack_entries(packed[starts], np.diff(starts, append=len(packed)), len(ends)))
+        packed_entries = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
+        packed_entries.sort()
+        starts = np.flatnonzero(np.diff(packed_entries, prepend=-1))
+        arrays.append(_unpack_entries(packed_entries[starts], np.diff(starts, append=len(packed_entries)), len(ends)))
     return _encode_shard(token_terms.terms, arrays)
 
 
@@ -256,11 +256,11 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
         document = np.repeat(np.arange(len(batch)) << 32, [len(words) for words in batch])
         frequency = np.fromiter(chain.from_iterable(words.values() for words in batch), np.int64, len(word))
         sizes = word_terms.sizes[word]
-        packed = np.repeat(document, sizes) + word_terms.lookup(word)
-        order = np.argsort(packed)
-        starts = np.flatnonzero(np.diff(packed[order], prepend=-1))
+        packed_entries = np.repeat(document, sizes) + word_terms.lookup(word)
+        order = np.argsort(packed_entries)
+        starts = np.flatnonzero(np.diff(packed_entries[order], prepend=-1))
         frequency_sums = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
-        arrays.append(_unpack_entries(packed[order][starts], frequency_sums, len(batch)))
+        arrays.append(_unpack_entries(packed_entries[order][starts], frequency_sums, len(batch)))
     return _encode_shard(word_terms.terms, arrays)
 
 
@@ -288,9 +288,9 @@ class _TokenTerms(NamedTuple):
         return np.asarray(self.term_ids[positions])
 
 
-def _unpack_entries(packed: np.ndarray, frequencies: np.ndarray, document_count: int) -> tuple[np.ndarray, ...]:
+def _unpack_entries(packed_entries: np.ndarray, frequencies: np.ndarray, document_count: int) -> tuple[np.ndarray, ...]:
     """Unpack sorted integers document · 2³² + term, and return the arrays of `_ShardCounts` in field order."""
-    document, term = packed >> 32, packed & 0xFFFFFFFF
+    document, term = packed_entries >> 32, packed_entries & 0xFFFFFFFF
     lengths = np.bincount(document, weights=frequencies, minlength=document_count)
     return lengths, np.bincount(document, minlength=document_count), term, frequencies
 

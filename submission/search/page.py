@@ -37,8 +37,8 @@ class PageParams:
     def toggle_explanation(self, system: str, docno: str) -> Self:
         """Return the parameters with a hit's explanation switched on or off."""
         hit = f"{system} {docno}"
-        remaining = tuple(pair for pair in self.explained_hits if pair != hit)
-        return replace(self, explained_hits=remaining if hit in self.explained_hits else (*remaining, hit))
+        remaining_pairs = tuple(pair for pair in self.explained_hits if pair != hit)
+        return replace(self, explained_hits=remaining_pairs if hit in self.explained_hits else (*remaining_pairs, hit))
 
     def to_url(self) -> str:
         fields = [("q", self.query), *(("system", name) for name in self.systems), ("depth", str(self.depth))]

@@ -50,9 +50,9 @@ class SearchServer(ThreadingHTTPServer):
         self.searcher, self.lock = searcher, Lock()
         self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
         checkpoints, directory = searcher.checkpoints, searcher.corpus.directory
-        available = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
+        available_names = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
         corpus_name = "sample" if directory == SAMPLE_INPUT else str(directory)
-        self.site = SiteSettings(corpus_name, available, _load_examples(directory))
+        self.site = SiteSettings(corpus_name, available_names, _load_examples(directory))
         self.allowed_hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property

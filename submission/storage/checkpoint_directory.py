@@ -46,9 +46,9 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify all files listed in provenance.json, which must include `files`, and return the SHA-256 by file name."""
     recover_directory(directory)
     if not directory.is_dir():
-        available = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
+        available_names = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         fix = "restore it from the release, or train it as described in README.md"
-        raise CheckpointError(f"{directory}: checkpoint not found; available: {available}; {fix}")
+        raise CheckpointError(f"{directory}: checkpoint not found; available: {available_names}; {fix}")
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):
@@ -69,9 +69,9 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
 
 def require_hashes(directory: Path, hashes: Collection[str], files: Collection[str]) -> None:
     """Raise CheckpointError if `hashes`, read from provenance.json, lacks one of `files`."""
-    unlisted = sorted({*files} - {*hashes})
-    if unlisted:
-        raise _build_damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted)}")
+    unlisted_files = sorted({*files} - {*hashes})
+    if unlisted_files:
+        raise _build_damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted_files)}")
 
 
 def read_provenance(directory: Path) -> Provenance:

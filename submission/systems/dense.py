@@ -82,10 +82,10 @@ class DenseConclusionStage(DenseStage):
         cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", *key_parts)
         docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
         index = self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)), cache)
-        nearest = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
+        nearest_conclusions = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
         rows = [
             (qid, docno, score)
-            for qid, (conclusions, scores) in zip(topics["qid"], nearest, strict=True)
+            for qid, (conclusions, scores) in zip(topics["qid"], nearest_conclusions, strict=True)
             for conclusion, score in zip(conclusions, scores.tolist(), strict=True)
             for docno in docnos_by_conclusion[conclusion]
         ]

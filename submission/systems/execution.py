@@ -91,8 +91,8 @@ class Component(ABC):
 
     def find_missing_checkpoints(self, checkpoints: CheckpointStore) -> list[str]:
         """Return the names of missing checkpoints, dependencies first."""
-        required = dict.fromkeys(component.checkpoint for component in iter_components(self) if component.checkpoint)
-        return [name for name in required if not checkpoints.has(name)]
+        required_names = dict.fromkeys(component.checkpoint for component in iter_components(self) if component.checkpoint)
+        return [name for name in required_names if not checkpoints.has(name)]
 
     def get_fingerprints(self, checkpoints: CheckpointStore) -> dict[str, str]:
         """Return the fingerprints of all required checkpoints by name. Raises CheckpointError if one cannot be loaded."""

@@ -29,8 +29,8 @@ class ExplanationRow:
 
 def select_largest(rows: Iterable[ExplanationRow], limit: int) -> list[ExplanationRow]:
     """Return the rows with the largest absolute values, followed by one row with the sum of the remaining ones, if any."""
-    ordered = sorted(rows, key=lambda row: -abs(row.value))
-    largest, remaining = ordered[:limit], ordered[limit:]
+    sorted_rows = sorted(rows, key=lambda row: -abs(row.value))
+    largest, remaining = sorted_rows[:limit], sorted_rows[limit:]
     return [*largest, ExplanationRow(sum(row.value for row in remaining), f"{len(remaining)} more")] if remaining else largest
 
 
@@ -56,9 +56,9 @@ class ScoreExplanation:
 
     def __post_init__(self) -> None:
         total = sum(row.value for row in self.contributions)
-        expected = total if self.activation is None else self.activation(total)
-        if not abs(expected - self.score) <= TOLERANCE * max(1, abs(self.score)):
-            raise AssertionError(f"contributions yield the score {expected}; expected {self.score}")
+        expected_score = total if self.activation is None else self.activation(total)
+        if not abs(expected_score - self.score) <= TOLERANCE * max(1, abs(self.score)):
+            raise AssertionError(f"contributions yield the score {expected_score}; expected {self.score}")
 
 
 @torch.inference_mode()

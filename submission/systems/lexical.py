@@ -42,11 +42,11 @@ class LexicalStage(Stage):
     def load_checkpoint(self, checkpoints: CheckpointStore) -> LexicalParameters:
         """Load the parameters. Raises CheckpointError if they were tuned for an enrichment other than this stage's."""
         parameters = checkpoints.load_config(self.checkpoint, LexicalParameters)
-        expected = self.enrichment.checkpoint if self.enrichment else None
-        if parameters.enrichment != expected:
+        enrichment = self.enrichment.checkpoint if self.enrichment else None
+        if parameters.enrichment != enrichment:
             raise CheckpointError(
                 f"{checkpoints.directory / self.checkpoint}: tuned for {_describe_terms(parameters.enrichment)}; expected "
-                f"{_describe_terms(expected)}; run `python -m training tune {self.checkpoint} -i INPUT --qrels QRELS -o "
+                f"{_describe_terms(enrichment)}; run `python -m training tune {self.checkpoint} -i INPUT --qrels QRELS -o "
                 f"{checkpoints.directory / self.checkpoint}`"
             )
         return parameters

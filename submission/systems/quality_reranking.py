@@ -80,8 +80,8 @@ class QualityRerankingStage(Stage):
 
     def _compute_scores(self, execution: Execution) -> pd.DataFrame:
         interpolation, ranking = self.load_checkpoint(execution.checkpoints), execution.get_ranking(self.relevance)
-        top = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
-        quality = top.assign(quality=self.quality.score(execution, top).astype(float))
+        top_pairs = truncate_rankings(ranking, interpolation.depth)[["qid", "docno"]]
+        quality = top_pairs.assign(quality=self.quality.score(execution, top_pairs).astype(float))
         scored_ranking = ranking.rename(columns={"score": "relevance"}).merge(quality, on=["qid", "docno"], how="left")
         scores = [
             interpolation.score(rows["relevance"].to_numpy(), rows["quality"].dropna().to_numpy())
