@@ -104,7 +104,7 @@ class Searcher:
             return QueryExecution(self._shared, self.corpus.with_queries(topics), scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
-        """Search with several systems; a failed system's results contain its error, unless it is an InputError or OutputError."""
+        """Search with several systems; a failed system's results contain its error, except InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
         # The first use of a system may take long, so its progress is logged.
         with nullcontext() if {*systems} - self._loaded_systems else _suppress_info():
