@@ -130,11 +130,11 @@ def read_text(file: Path) -> str:
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without byte order mark."""
     with as_input_errors(file), open_regular(file) as file_stream:
-        remaining = limit = _compute_decompression_limit(file_stream)
+        remaining_bytes = limit = _compute_decompression_limit(file_stream)
         with gzip.open(file_stream) if file.suffix == ".gz" else file_stream as stream:
             for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
-                remaining -= max(len(line), MIN_LINE_COST)
-                if remaining < 0:
+                remaining_bytes -= max(len(line), MIN_LINE_COST)
+                if remaining_bytes < 0:
                     raise _build_expansion_error(file, limit)
                 if len(line) == MAX_LINE_BYTES:
                     raise InputError(f"{file}, line {line_number}: at least {MAX_LINE_BYTES:,} bytes long; split or shorten it")

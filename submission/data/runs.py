@@ -87,8 +87,8 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
     """Read a run, plain or gzipped, or the run in a directory, as `qid docno rank score tag`, sorted by `sort_ranking`."""
     run = parse_run(path)
     if run.issues:
-        remaining = len(run.issues) - 1
-        suffix = f" (and {pluralise(remaining, 'other invalid line')}; `check --run` lists all)" if remaining else ""
+        other_count = len(run.issues) - 1
+        suffix = f" (and {pluralise(other_count, 'other invalid line')}; `check --run` lists all)" if other_count else ""
         raise InputError(f"{run.file}, line {run.issues[0].line}: {run.issues[0].message}{suffix}")
     if not run.rows:
         raise InputError(f"{run.file}: empty run; expected lines {FORMAT}")

@@ -43,8 +43,8 @@ class TirexReader:
             for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
                 if file and is_beir_file(file):
                     raise InputError(f"{file}: {hint}")
-            missing = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-            raise InputError(f"{directory}: no {missing} found; add this file or {RERANK_FILES[0]} (optionally .gz)")
+            missing_names = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
+            raise InputError(f"{directory}: no {missing_names} found; add this file or {RERANK_FILES[0]} (optionally .gz)")
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))

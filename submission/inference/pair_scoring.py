@@ -143,14 +143,14 @@ class PairScorer:
         """Group pairs into batches of at most `size`, with premises of similar length."""
         return BatchedPairs(pairs, batch_by_length(pairs.get_premise_lengths(), size))
 
-    def compute(self, batched: BatchedPairs) -> np.ndarray:
+    def compute(self, batched_pairs: BatchedPairs) -> np.ndarray:
         """Compute scores (N,) float32 in batch order."""
 
         def compute_batch(rows: np.ndarray) -> Tensor:
-            pairs = batched.pairs
+            pairs = batched_pairs.pairs
             return self._compute_batch(pairs, rows, pairs.premises.batch(pairs.premise_rows[rows], self._device)).cpu()
 
-        longest_first = map_batches(compute_batch, batched.batches[::-1], self._device, torch.cat)
+        longest_first = map_batches(compute_batch, batched_pairs.batches[::-1], self._device, torch.cat)
         return np.asarray(torch.cat(longest_first[::-1]), dtype=np.float32)
 
     def _compute_batch(self, pairs: TokenisedPairs, rows: np.ndarray, premises: tuple[Tensor, Tensor]) -> Tensor:
@@ -221,20 +221,20 @@ def score_documents(
     """
     queries = token_source.get_query_token_ids(checkpoint.tokeniser)
     premises = token_source.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
-    tokenised = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
+    tokenised_pairs = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
     if pairs.empty:
         return np.empty(0, dtype=np.float32)
-    ranker, remote_scorer = checkpoint.network, RemoteScorer(checkpoint, tokenised.queries, device)
-    batched = _make_batches(ranker, tokenised, device)
+    ranker, remote_scorer = checkpoint.network, RemoteScorer(checkpoint, tokenised_pairs.queries, device)
+    batched_pairs = _make_batches(ranker, tokenised_pairs, device)
     # Longest texts first, so that the last shards are short and workers finish together.
-    longest_first = list(enumerate(batched.split(ranker.shard_size)))[::-1]
+    longest_first = list(enumerate(batched_pairs.split(ranker.shard_size)))[::-1]
     shards = [Shard(f"part-{index:05}.npy", len(shard.pair_order), shard.compact) for index, shard in longest_first]
     name, unit = ranker.get_name(), _choose_scorer(ranker).unit
     read_shard = compute_shards(remote_scorer.compute, shards, store, engine, device, name, unit)
     outputs = [decode_npy(read_shard(index)) for index in range(len(shards))]
-    scores = batched.restore_order(np.concatenate(outputs[::-1]))
+    scores = batched_pairs.restore_order(np.concatenate(outputs[::-1]))
     if isinstance(ranker, SiameseRanker):
-        pairs_without_premises = replace(tokenised, premises=PaddedTexts.from_ids([]))
+        pairs_without_premises = replace(tokenised_pairs, premises=PaddedTexts.from_ids([]))
         scores = run_task(engine, remote_scorer.score_vectors, (pairs_without_premises, scores), device)
     non_finite_pairs = pairs[~np.isfinite(scores)]
     if len(non_finite_pairs):
@@ -247,9 +247,9 @@ def score_pairs(ranker: Ranker, pairs: TokenisedPairs, device: torch.device) -> 
     """Compute the scores (N,) float32 of pairs without a cache; the ranker must be on the device, in evaluation mode."""
     if not len(pairs.query_rows):
         return np.empty(0, dtype=np.float32)
-    batched = _make_batches(ranker, pairs, device)
+    batched_pairs = _make_batches(ranker, pairs, device)
     scorer = _choose_scorer(ranker)(ranker, pairs.queries, device)
-    outputs = batched.restore_order(scorer.compute(batched))
+    outputs = batched_pairs.restore_order(scorer.compute(batched_pairs))
     return scorer.score_vectors(pairs, outputs) if isinstance(scorer, SiameseScorer) else outputs
 
 
@@ -261,9 +261,9 @@ class RemoteScorer:
     queries: PaddedTexts
     device: torch.device
 
-    def compute(self, batched: BatchedPairs) -> bytes:
+    def compute(self, batched_pairs: BatchedPairs) -> bytes:
         """Compute a shard's outputs in batch order, as the bytes of a .npy file."""
-        return encode_npy(self._scorer.compute(batched))
+        return encode_npy(self._scorer.compute(batched_pairs))
 
     def score_vectors(self, pairs_and_vectors: tuple[TokenisedPairs, np.ndarray]) -> np.ndarray:
         """Compute the scores (N,) float32 of pairs from the vectors (P, V) of their distinct premises, in row order."""

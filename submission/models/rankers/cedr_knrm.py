@@ -38,8 +38,8 @@ class CEDRKNRM(BERTRanker):
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the scores (B,) of pairs: w · [features, kernel by kernel; CLS] + b."""
         pairs = self.encoder(query, query_mask, document, document_mask)
-        pooled = self.compute_kernel_features(pairs, query_mask, document_mask)[1].sum(2)  # (B, L, K)
-        features = torch.cat([pooled.transpose(1, 2).flatten(1), pairs.cls[:, -1]], dim=1)
+        kernel_features = self.compute_kernel_features(pairs, query_mask, document_mask)[1].sum(2)  # (B, L, K)
+        features = torch.cat([kernel_features.transpose(1, 2).flatten(1), pairs.cls[:, -1]], dim=1)
         return torch.squeeze(self.linear(self.dropout(features)), -1)
 
     def compute_kernel_features(self, pairs: EncodedPairs, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor]:
