@@ -89,6 +89,22 @@ def batch_by_tokens(lengths: Sequence[int] | np.ndarray, max_tokens: int) -> lis
     return batches
 
 
+def batch_by_shape(lengths: Sequence[int], round_up: Callable[[int], int], max_tokens: int) -> list[np.ndarray]:
+    """Group row numbers into batches whose shape depends only on the length of their texts, longest first.
+
+    A batch contains texts that `round_up` pads to the same length. The last batch of each length repeats its rows to be as
+    large as the others, so that a text's result does not depend on the other texts. Texts that need no padding have separate
+    batches, which networks compute without a mask.
+    """
+    padded, batches = np.array([round_up(length) for length in lengths], dtype=int), []
+    unpadded = padded == np.asarray(lengths)
+    for length in np.unique(padded)[::-1].tolist():
+        size = max(1, max_tokens // length)
+        for rows in (np.flatnonzero((padded == length) & is_full) for is_full in (unpadded, ~unpadded)):
+            batches += [np.resize(batch, size) for batch in np.split(rows, range(size, len(rows), size)) if len(batch)]
+    return batches
+
+
 def get_max_batch_tokens(device: torch.device, precision: torch.dtype | None = None) -> int:
     """Return the maximum number of tokens per encoder batch; `precision` is that of encoders on a CPU (None: float32)."""
     if device.type == "cuda":

@@ -13,16 +13,16 @@ from submission.text.vocabulary import PADDING_ID
 TokenIds = Sequence[int] | np.ndarray  # token ids of one text
 
 
-def pad(texts: Sequence[TokenIds]) -> tuple[Tensor, Tensor]:
-    """Pad texts to ids (B, L) int64 and mask (B, L) bool, where L is the maximum length, at least 1."""
-    ids, mask = pad_arrays(texts, np.int64)
+def pad(texts: Sequence[TokenIds], min_length: int = 1) -> tuple[Tensor, Tensor]:
+    """Pad texts to ids (B, L) int64 and mask (B, L) bool, where L is the maximum length, at least `min_length`."""
+    ids, mask = pad_arrays(texts, np.int64, min_length)
     return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
-def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer]) -> tuple[np.ndarray, np.ndarray]:
-    """Pad texts to ids (B, L) of type `dtype` and mask (B, L) bool, where L is the maximum length, at least 1."""
+def pad_arrays(texts: Sequence[TokenIds], dtype: type[np.integer], min_length: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Pad texts to ids (B, L) of type `dtype` and mask (B, L) bool, where L is the maximum length, at least `min_length`."""
     lengths = np.array([len(text) for text in texts], dtype=int)
-    mask = np.arange(lengths.max(initial=1)) < lengths[:, None]
+    mask = np.arange(lengths.max(initial=min_length)) < lengths[:, None]
     ids = np.full(mask.shape, PADDING_ID, dtype=dtype)
     ids[mask] = np.concatenate([np.empty(0, dtype=np.int32), *texts])
     return ids, mask

@@ -117,3 +117,8 @@ class LatentRanker(DotProductRanker):
 
 class DenseRanker(DotProductRanker):
     """A bi-encoder with dense unit vectors, searchable with a vector index."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """Number of components of a vector."""

@@ -1,13 +1,8 @@
-"""Find the exact nearest neighbours of queries among memory-mapped float16 vectors.
+"""Encode texts, each of them once, and find the exact nearest neighbours of queries among their float16 vectors."""
 
-vectors.npy  (texts, dimensions) float16: unit vectors, rounded
-"""
-
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -17,16 +12,20 @@ import torch
 from torch import Tensor
 
 from submission.engine.base import LOCAL_ENGINE, Engine, run_task
-from submission.engine.shards import Shard, compute_shards
-from submission.inference.device import batch_by_tokens, get_max_batch_tokens, map_batches, move_to_device, use_single_thread
+from submission.errors import OutputError
+from submission.inference.device import batch_by_shape, get_max_batch_tokens, map_batches, move_to_device, use_single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
-from submission.retrieval.sparse_matrix import allocate_npy, top_k
+from submission.progress import track_weighted
+from submission.retrieval.sparse_matrix import top_k
+from submission.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
 from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
-VECTORS_FILE, CONCLUSIONS_FILE, SHARDS_DIR = "vectors.npy", "names.msgpack", "parts"
+CONCLUSIONS_FILE = "names.msgpack"
 SHARD_SIZE = 1024  # texts per shard
+READ_BLOCK = 16384  # texts read at a time
+LENGTH_BLOCK, SPECIAL_TOKENS = 16, 2  # BERT's inputs, with [CLS] and [SEP], are padded to a multiple of LENGTH_BLOCK
 VECTOR_BLOCK = 16384  # vectors per matrix product
 QUERY_BLOCK = 64  # queries per matrix product
 ROUNDING_MARGIN = 1e-4  # upper bound on the float32 rounding error of a dot product
@@ -42,17 +41,16 @@ class NamedTexts:
 
 
 class DenseIndex:
-    """Index for exact nearest-neighbour search over memory-mapped vectors of named texts."""
+    """Index for exact nearest-neighbour search over the vectors of named texts."""
 
-    def __init__(self, names: Sequence[str], file: Path) -> None:
-        """Memory-map a vector file written by `_build_vectors`, whose rows are in the order of `names`."""
-        self.names = names
-        self._vectors = np.load(file, mmap_mode="r")
-        self._rows = {name: row for row, name in enumerate(names)}
+    def __init__(self, names: Sequence[str], vectors: np.ndarray, rows: np.ndarray) -> None:
+        """Create the index of texts whose vectors are `rows` (N,) of `vectors` (R, V) float16."""
+        self.names, self._vectors, self._rows = names, vectors, rows
+        self._positions = {name: position for position, name in enumerate(names)}
 
     def score(self, query: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """Compute the cosine similarities (N,) of named texts to a query vector (V,); no score depends on the other texts."""
-        return self._score_exactly(query, np.array([self._rows[name] for name in names], dtype=int))
+        return self._score_exactly(query, np.array([self._positions[name] for name in names], dtype=int))
 
     def search(self, queries: np.ndarray, depth: int) -> Iterator[tuple[list[str], np.ndarray]]:
         """Yield, for each of the query vectors (Q, V), names and cosine similarities of the `depth` nearest texts, best first.
@@ -66,34 +64,74 @@ class DenseIndex:
                 shortlist = np.flatnonzero(products >= threshold)
                 scores = self._score_exactly(query, shortlist)
                 order = top_k(scores, depth)
-                yield [self.names[row] for row in shortlist[order]], scores[order]
+                yield [self.names[position] for position in shortlist[order]], scores[order]
 
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:
         """Compute the float32 dot products (Q, N) of queries with all texts."""
         products = np.empty((len(queries), len(self.names)), dtype=np.float32)
         query_columns = torch.from_numpy(queries).t()
         for start in range(0, len(self.names), VECTOR_BLOCK):
-            block = torch.from_numpy(self._vectors[start : start + VECTOR_BLOCK].astype(np.float32))
+            block = torch.from_numpy(self._vectors[self._rows[start : start + VECTOR_BLOCK]].astype(np.float32))
             products[:, start : start + VECTOR_BLOCK] = (block @ query_columns).t().numpy()
         return products
 
-    def _score_exactly(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute dot products with `rows` in float64 in a fixed order, rounded to float32, the precision of a run."""
-        products: np.ndarray = self._vectors[rows].astype(np.float64) * query.astype(np.float64)
+    def _score_exactly(self, query: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Compute dot products in float64 in a fixed order, rounded to float32, the precision of a run."""
+        products: np.ndarray = self._vectors[self._rows[positions]].astype(np.float64) * query.astype(np.float64)
         scores: np.ndarray = products.sum(axis=1).astype(np.float32).astype(np.float64)
         return scores
 
 
 def load_or_build_dense_index(
-    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: ArtifactStore, engine: Engine = LOCAL_ENGINE
+    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: VectorStore, engine: Engine = LOCAL_ENGINE
 ) -> DenseIndex:
-    """Load the vectors of named texts from the cache, or build them, resuming from completed shards.
+    """Index named texts; encode those that have no vector in `store`, and add their vectors to it.
 
-    The checkpoint must be of a DenseRanker. `store`'s cache key must depend on the texts, the checkpoint and the device.
+    The checkpoint must be of a DenseRanker. All vectors of `store` must be of this checkpoint and kind of device; they may be
+    of other texts, because a vector is the same in whatever order and company its text is encoded.
+
+    Raises:
+        OutputError: If vectors cannot be written or read back.
     """
-    [file] = store.build_files([VECTORS_FILE], partial(_build_vectors, texts, checkpoint, device, store, engine))
-    shutil.rmtree(store.directory / SHARDS_DIR, ignore_errors=True)
-    return DenseIndex(texts.names, file)
+    keys, lengths = _read_keys_and_lengths(texts)
+    rows = store.find(keys)
+    if (rows < 0).any():
+        first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)[1]
+        missing = first_positions[rows[first_positions] < 0]
+        longest_first = missing[np.argsort(-lengths[missing], kind="stable")]
+        _encode_missing(texts, keys, longest_first, checkpoint, device, store, engine)
+        rows = store.find(keys)
+        if (rows < 0).any():
+            raise OutputError(f"{store.file}: vectors that were just written are damaged; check the disk and delete the file")
+    return DenseIndex(texts.names, store.vectors, rows)
+
+
+def _read_keys_and_lengths(texts: NamedTexts) -> tuple[list[bytes], np.ndarray]:
+    """Return the keys of texts in a VectorStore, and their lengths (N,) in characters."""
+    keys, lengths = list[bytes](), list[int]()
+    for start in range(0, len(texts.names), READ_BLOCK):
+        block = texts.load(list(texts.names[start : start + READ_BLOCK]))
+        keys += [hash_text(texts.input_type, text) for text in block]
+        lengths += map(len, block)
+    return keys, np.array(lengths, dtype=int)
+
+
+def _encode_missing(
+    texts: NamedTexts,
+    keys: Sequence[bytes],
+    positions: np.ndarray,
+    checkpoint: RankerCheckpoint,
+    device: torch.device,
+    store: VectorStore,
+    engine: Engine,
+) -> None:
+    """Encode the texts at `positions` in shards, and append each shard's vectors, so that an interrupted run can resume."""
+    shards = [positions[start : start + SHARD_SIZE] for start in range(0, len(positions), SHARD_SIZE)]
+    inputs = ((index, texts.load([texts.names[position] for position in shard])) for index, shard in enumerate(shards))
+    encoded = engine.map(partial(encode_shard, checkpoint, texts.input_type, device), inputs, device)
+    progress_items = ((result, len(shards[result[0]])) for result in encoded)
+    for index, vectors in track_weighted(progress_items, len(positions), checkpoint.network.get_name(), "texts"):
+        store.append([keys[position] for position in shards[index]], decode_npy(vectors))
 
 
 def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
@@ -131,7 +169,7 @@ def encode_queries(
 
 @torch.inference_mode()
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
-    ranker = _get_dense_ranker(checkpoint).to(device)
+    ranker = get_dense_ranker(checkpoint).to(device)
     ranker.set_encoder_precision(None)  # building an index may have lowered the precision
     with use_single_thread():
         inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
@@ -143,47 +181,38 @@ def encode_shard(
     checkpoint: RankerCheckpoint, input_type: Literal["query", "premise"], device: torch.device, texts: list[str]
 ) -> bytes:
     """Encode texts; return their vectors (N, V) float16 as the bytes of a .npy file."""
-    ranker = move_to_device(_get_dense_ranker(checkpoint), device, checkpoint.precision)
+    ranker = move_to_device(get_dense_ranker(checkpoint), device, checkpoint.precision)
     encode = checkpoint.tokeniser.encode_query if input_type == "query" else checkpoint.tokeniser.encode_premise
     return encode_npy(encode_texts([encode(text) for text in texts], ranker, device, checkpoint.precision))
-
-
-def _build_vectors(
-    texts: NamedTexts, checkpoint: RankerCheckpoint, device: torch.device, store: ArtifactStore, engine: Engine, file: Path
-) -> None:
-    """Encode all shards, then write their concatenated vectors to `file`."""
-    names, encode = texts.names, partial(encode_shard, checkpoint, texts.input_type, device)
-    starts, shards, shard_store = range(0, len(names), SHARD_SIZE), [], ArtifactStore(store.directory / SHARDS_DIR, {})
-    for start in starts:
-        shard = list(names[start : start + SHARD_SIZE])
-        shards.append(Shard(f"{start:09}.npy", len(shard), partial(texts.load, shard), can_load_remotely=True))
-    read_shard = compute_shards(encode, shards, shard_store, engine, device, checkpoint.network.get_name(), "texts")
-    first_shard = decode_npy(read_shard(0) if shards else run_task(engine, encode, [""], device))
-    array = allocate_npy(file, np.float16, (len(names), first_shard.shape[1]))
-    for index, start in enumerate(starts):  # one at a time: together they may exceed memory
-        array[start : start + SHARD_SIZE] = decode_npy(read_shard(index))
-    array.flush()
 
 
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]`.
+    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]`, whatever the other texts are.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """
-    batches = batch_by_tokens([len(text) for text in texts], get_max_batch_tokens(device, precision))
+    max_tokens = get_max_batch_tokens(device, precision)
+    batches = batch_by_shape([len(text) for text in texts], _round_up_length, max_tokens)
 
     def compute(rows: np.ndarray) -> Tensor:
-        return ranker.encode(*(tensor.to(device) for tensor in pad([texts[row] for row in rows]))).cpu()
+        inputs = pad([texts[row] for row in rows], _round_up_length(len(texts[rows[0]])))
+        return ranker.encode(*(tensor.to(device) for tensor in inputs)).cpu()
 
     vectors = np.asarray(torch.cat(map_batches(compute, batches, device, torch.cat)), dtype=np.float32)
-    ordered_vectors = np.empty(vectors.shape, dtype=np.float16)
+    ordered_vectors = np.empty((len(texts), vectors.shape[1]), dtype=np.float16)
     ordered_vectors[np.concatenate(batches)] = vectors
     return ordered_vectors
 
 
-def _get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
+def _round_up_length(length: int) -> int:
+    """Return the length to which texts are padded, so that BERT's input is a multiple of LENGTH_BLOCK."""
+    return -(-(length + SPECIAL_TOKENS) // LENGTH_BLOCK) * LENGTH_BLOCK - SPECIAL_TOKENS
+
+
+def get_dense_ranker(checkpoint: RankerCheckpoint) -> DenseRanker:
+    """Return the network of a checkpoint. Raises TypeError if it is not a DenseRanker."""
     if not isinstance(checkpoint.network, DenseRanker):
         raise TypeError(f"{checkpoint.network.get_name()} is not a dense ranker")
     return checkpoint.network

@@ -1,8 +1,8 @@
 """Dense retrieval of conclusions or premises with a bi-encoder."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,17 @@ from submission.retrieval.dense import (
     DenseIndex,
     NamedTexts,
     encode_queries,
+    get_dense_ranker,
     group_by_conclusion,
     load_or_build_dense_index,
     make_conclusion_texts,
     make_premise_texts,
 )
-from submission.storage.artifact_store import ArtifactStore
+from submission.retrieval.vector_store import VectorStore
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.neural import NetworkStage
-
-OpenCache = Callable[..., ArtifactStore]  # `open_collection_cache` or `open_pair_cache` of Execution
 
 
 class DenseStage(NetworkStage):
@@ -53,15 +52,16 @@ class DenseStage(NetworkStage):
         checkpoint = self.load_checkpoint(execution.checkpoints)
         return encode_queries(topics["query"].tolist(), checkpoint, execution.device, execution.engine)
 
-    def _load_or_build_index(self, execution: Execution, texts: NamedTexts, cache: ArtifactStore) -> DenseIndex:
+    def _load_or_build_index(self, execution: Execution, texts: NamedTexts) -> DenseIndex:
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        return load_or_build_dense_index(texts, checkpoint, execution.device, cache, execution.engine)
+        store = execution.compute_once_per_collection(self.checkpoint, "vectors", partial(self._open_vectors, execution))
+        return load_or_build_dense_index(texts, checkpoint, execution.device, store, execution.engine)
 
-    def _index_texts(self, execution: Execution, texts: NamedTexts, open_cache: OpenCache, name: str) -> DenseIndex:
-        """Load or build the vector index of these texts, cached under a hash of their names."""
-        texts_hash = hashlib.sha256("\n".join(texts.names).encode()).hexdigest()
-        cache = open_cache(f"{name}-{self.checkpoint}", _hash_encoding_code(), *self.get_key_parts(execution), texts_hash)
-        return self._load_or_build_index(execution, texts, cache)
+    def _open_vectors(self, execution: Execution) -> VectorStore:
+        """Open the store of the checkpoint's vectors, which all stages and inputs with this cache directory share."""
+        key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
+        directory = execution.open_checkpoint_cache(f"vectors-{self.checkpoint}", *key_parts).directory
+        return VectorStore(directory, get_dense_ranker(self.load_checkpoint(execution.checkpoints)).dimension)
 
 
 def _hash_encoding_code() -> str:
@@ -78,10 +78,7 @@ class DenseConclusionStage(DenseStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the conclusions nearest to each topic by the cosine similarity of conclusion and topic."""
         topics = execution.topics
-        key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
-        cache = execution.open_collection_cache(f"conclusions-{self.checkpoint}", *key_parts)
-        docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
-        index = self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)), cache)
+        docnos_by_conclusion, index = execution.compute_once_per_collection(self, "index", partial(self._index, execution))
         nearest_conclusions = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
         rows = [
             (qid, docno, score)
@@ -91,11 +88,17 @@ class DenseConclusionStage(DenseStage):
         ]
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
+    def _index(self, execution: Execution) -> tuple[dict[str, list[str]], DenseIndex]:
+        """Return the docnos of each distinct conclusion, and the index of the conclusions."""
+        cache = execution.open_collection_cache("conclusion-groups", code_fingerprint(group_by_conclusion.__module__))
+        docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
+        return docnos_by_conclusion, self._load_or_build_index(execution, make_conclusion_texts(list(docnos_by_conclusion)))
+
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and conclusions, including those of documents that are not indexed."""
         texts = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["conclusion"]
         conclusions = make_conclusion_texts(sorted(set(texts)))
-        index = self._index_texts(execution, conclusions, execution.open_pair_cache, "conclusion-vectors")
+        index = self._load_or_build_index(execution, conclusions)
         return self._compute_cosines(execution, pairs, texts.loc[pairs["docno"]].to_numpy(), index)
 
     def get_model_input(self, execution: Execution, docno: str) -> tuple[str, list[int]]:
@@ -123,15 +126,19 @@ class DensePremiseStage(DenseStage):
         if checkpoint.network.config.scope == "conclusions":
             candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.get_dependencies()]
             return self.rank_pairs(execution, pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True))
-        premises = make_premise_texts(execution.documents.searchable_docnos, execution.documents.read_texts)
-        index = self._index_texts(execution, premises, execution.open_collection_cache, "index")
+        index = execution.compute_once_per_collection(self, "index", partial(self._index, execution))
         hits = zip(topics["qid"], index.search(self._encode_topics(execution, topics), MAX_DEPTH), strict=True)
         return build_rankings([row for qid, (docnos, scores) in hits for row in make_ranking_rows(qid, docnos, scores)])
+
+    def _index(self, execution: Execution) -> DenseIndex:
+        """Return the index of all premises of the collection."""
+        documents = execution.documents
+        return self._load_or_build_index(execution, make_premise_texts(documents.searchable_docnos, documents.read_texts))
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the precision of the index."""
         premises = make_premise_texts(sorted(set(pairs["docno"])), execution.documents.read_texts)
-        index = self._index_texts(execution, premises, execution.open_pair_cache, "vectors")
+        index = self._load_or_build_index(execution, premises)
         return self._compute_cosines(execution, pairs, pairs["docno"].to_numpy(), index)
 
     def get_metadata(self, get_name: Callable[[Stage], str]) -> dict[str, Any]:

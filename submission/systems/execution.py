@@ -233,6 +233,10 @@ class Execution:
         key = " ".join([self.input.corpus_fingerprint, input_code_fingerprint(), code_hash, *key_parts])
         return self.cache_directory.open_store(name, key)
 
+    def open_checkpoint_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
+        """Open the cache of an artifact that all inputs share, keyed by code and `key_parts`, e.g. the checkpoint's."""
+        return self.cache_directory.open_store(name, " ".join([code_hash, *key_parts]))
+
     def open_pair_cache(self, name: str, code_hash: str, *key_parts: str) -> ArtifactStore:
         """Open the cache of an artifact that also depends on topic-document pairs; `key_parts` must identify the pairs."""
         return self.open_collection_cache(name, code_hash, *key_parts)

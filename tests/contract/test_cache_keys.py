@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from submission.data.document_store import DocumentStore
+from submission.retrieval.vector_store import VectorStore
 from submission.storage import code_fingerprint as fingerprint_module
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.code_fingerprint import (
@@ -67,14 +68,16 @@ class KeyRecorder:
         for name, maker in MAKERS.items():
             module = import_module(f"submission.{name}")
             patch.setattr(module, maker, self.record_files(getattr(module, maker)))
-        open_cache = Execution.open_collection_cache
+        for open_name in ("open_collection_cache", "open_checkpoint_cache"):
+            patch.setattr(Execution, open_name, self.record_key(getattr(Execution, open_name)))
 
+    def record_key(self, open_cache: Callable[..., ArtifactStore]) -> Callable[..., ArtifactStore]:
         def open_and_record(execution: Execution, name: str, *parts: str) -> ArtifactStore:
             store = open_cache(execution, name, *parts)
             self.of_store[store.directory] = {*self.documents, *(file for part in parts for file in self.of_hash.get(part, ()))}
             return store
 
-        patch.setattr(Execution, "open_collection_cache", open_and_record)
+        return open_and_record
 
     @property
     def documents(self) -> list[Path]:
@@ -91,7 +94,7 @@ class KeyRecorder:
     def record_files(self, make: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(make)
         def make_and_record(*arguments: Any, **named: Any) -> Any:
-            [store] = [argument for argument in arguments if isinstance(argument, ArtifactStore)]
+            [store] = [argument for argument in arguments if isinstance(argument, ArtifactStore | VectorStore)]
             files: set[Path] = set()
             with record_calls(files):
                 result = make(*arguments, **named)

@@ -26,6 +26,10 @@ class SBERT(BERTRanker, DenseRanker):
 
         scope: Literal["premises", "conclusions"] = "conclusions"  # search all premises, or those of retrieved conclusions
 
+    @property
+    def dimension(self) -> int:
+        return int(self.encoder.bert.config.hidden_size)
+
     def build_encoder(self, config: Any) -> Encoder:
         return TextEncoder(config)
 

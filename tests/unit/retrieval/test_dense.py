@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from submission.engine.base import CPU
+from submission.inference.device import move_to_device
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
@@ -23,6 +24,7 @@ from submission.retrieval.dense import (
     make_conclusion_texts,
     make_premise_texts,
 )
+from submission.retrieval.vector_store import VectorStore
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.conftest import TINY_BERT, build_text_lookup, build_tiny_tokenizer
@@ -56,13 +58,13 @@ def index(
     checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path_factory: pytest.TempPathFactory
 ) -> DenseIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
-    store = ArtifactStore(tmp_path_factory.mktemp("index"), {})
+    store = VectorStore(tmp_path_factory.mktemp("index"), 16)
     return load_or_build_dense_index(make_premise_texts(NAMES, lookup), checkpoint, CPU, store)
 
 
 @pytest.mark.parametrize("depth", [1, 100, 1000])
 def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: DenseIndex, depth: int) -> None:
-    queries, vectors = encode_queries(QUERIES, checkpoint, CPU), index._vectors.astype(np.float64)
+    queries, vectors = encode_queries(QUERIES, checkpoint, CPU), index._vectors[index._rows].astype(np.float64)
     for query, (docnos, scores) in zip(queries, index.search(queries, depth), strict=True):
         products = (vectors * query).sum(axis=1).astype(np.float32)
         order = np.lexsort((NAMES, -products))[:depth]
@@ -82,12 +84,25 @@ def test_only_document_vectors_have_half_precision(
     np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), [query])
 
 
+@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+def test_vectors_do_not_depend_on_order_company_and_batches(
+    checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str], precision: torch.dtype | None
+) -> None:
+    ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
+    ranker = move_to_device(checkpoint.network, CPU, precision)
+    expected = encode_texts(ids, ranker, CPU, precision)
+    order = np.random.default_rng(1).permutation(len(ids))
+    np.testing.assert_array_equal(encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order])
+    for row in range(0, len(ids), 7):
+        np.testing.assert_array_equal(encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1])
+
+
 def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
     groups = group_by_conclusion(lambda: collection, ArtifactStore(tmp_path / "groups", {}))
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
     assert group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {})) == groups  # stored
-    index = load_or_build_dense_index(make_conclusion_texts([]), checkpoint, CPU, ArtifactStore(tmp_path / "index", {}))
+    index = load_or_build_dense_index(make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16))
     [(docnos, scores)] = index.search(encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])
 
