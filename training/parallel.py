@@ -9,8 +9,8 @@ from threading import Thread
 from typing import TypeVar
 
 import torch
-from joblib import cpu_count
 
+from submission.cpu_cores import count_cpu_cores
 from submission.progress import configure_logging
 
 Job = TypeVar("Job")
@@ -45,7 +45,7 @@ def map_parallel(function: Callable[[Job], Result], jobs: Sequence[Job], process
 
 def get_default_process_count(device: torch.device) -> int:
     """Return the number of usable CPU cores, or 1 if the device is a GPU."""
-    return cpu_count() if device.type == "cpu" else 1
+    return count_cpu_cores() if device.type == "cpu" else 1
 
 
 def _initialise_worker() -> None:

@@ -20,9 +20,9 @@ from typing import Any
 
 import ray
 import torch
-from joblib import cpu_count
 from ray.exceptions import RayError, RayTaskError
 
+from submission.cpu_cores import count_cpu_cores
 from submission.engine.base import Engine, Item, Result
 from submission.errors import SubmissionError, UsageError
 from submission.paths import PROJECT_DIR
@@ -108,7 +108,7 @@ def _build_local_cluster_args(stack: ExitStack) -> dict[str, Any]:
     stack.enter_context(on_interrupt(lambda: shutil.rmtree(temp_dir, ignore_errors=True)))
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # otherwise Ray writes a token to the home directory
-    return {"address": "local", "num_cpus": cpu_count(), "include_dashboard": False, "_temp_dir": temp_dir}
+    return {"address": "local", "num_cpus": count_cpu_cores(), "include_dashboard": False, "_temp_dir": temp_dir}
 
 
 @contextmanager

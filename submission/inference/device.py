@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from joblib import cpu_count
 
+from submission.cpu_cores import count_cpu_cores
 from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.errors import UsageError
 from submission.models.network import Network
@@ -63,7 +63,7 @@ def move_to_device(network: NetworkT, device: torch.device, precision: torch.dty
 
 def limit_threads() -> int:
     """Limit torch to the CPU cores available to this process or container, and return the thread count."""
-    torch.set_num_threads(min(torch.get_num_threads(), cpu_count()))  # torch ignores the cgroup limit
+    torch.set_num_threads(min(torch.get_num_threads(), count_cpu_cores()))  # torch ignores quotas
     return torch.get_num_threads()
 
 

@@ -1,6 +1,7 @@
 """Serve the search page, on the loopback interface only."""
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,8 @@ from submission.systems.catalogue import SYSTEMS, System, get_system
 log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
+LOOPBACK_HOST = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]*)?", re.IGNORECASE)  # any port may be forwarded
+ABSOLUTE_FORM = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
 STYLESHEET = Path(__file__).with_name("style.css")
 MAX_EXAMPLES = 8  # example queries on the home page
 REQUEST_TIMEOUT = 10.0  # seconds
@@ -53,7 +56,6 @@ class SearchServer(ThreadingHTTPServer):
         available_names = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
         corpus_name = "sample" if directory == SAMPLE_INPUT else str(directory)
         self.site = SiteSettings(corpus_name, available_names, _load_examples(directory))
-        self.allowed_hosts = {f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost")}
 
     @property
     def url(self) -> str:
@@ -103,18 +105,20 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self) -> None:
-        # Reject other host names (DNS rebinding).
-        if self.headers.get_all("Host", []) not in [[host] for host in self.server.allowed_hosts]:
-            self._send_error(HTTPStatus.MISDIRECTED_REQUEST, f"use host {' or '.join(sorted(self.server.allowed_hosts))}")
+        hosts, target = self.headers.get_all("Host", []), self.path
+        if absolute_form := ABSOLUTE_FORM.match(target):  # sent to proxies; its host replaces the header
+            hosts, target = [absolute_form[1]], target[absolute_form.end() :]
+        if len(hosts) != 1 or not LOOPBACK_HOST.fullmatch(hosts[0]):  # another host name: DNS rebinding
+            self._send_error(HTTPStatus.MISDIRECTED_REQUEST, f"expected host {LOOPBACK} or localhost; use {self.server.url}")
             return
-        path, _, query = self.path.partition("?")
-        if path == "/":
+        path, _, query = target.partition("?")
+        if path in ("", "/"):
             status, text = self.server.respond(query)
             self._send(status, "text/html", text)
         elif path == "/style.css":
             self._send(HTTPStatus.OK, "text/css", STYLESHEET.read_text(encoding="utf-8"))
         else:
-            self._send_error(HTTPStatus.NOT_FOUND, f"no such page; the home page is {self.server.url}")
+            self._send_error(HTTPStatus.NOT_FOUND, "no such page; the home page is /")
 
     def do_HEAD(self) -> None:
         self.do_GET()

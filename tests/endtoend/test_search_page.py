@@ -91,10 +91,13 @@ def test_no_scripts_and_no_external_resources(fetch: Fetch) -> None:
 
 def test_other_hosts_methods_and_paths_are_rejected(fetch: Fetch, server: SearchServer) -> None:
     port = server.server_port
-    assert [fetch(Host=f"{name}:{port}")[0] for name in ("127.0.0.1", "localhost")] == [200, 200]
-    for host in (f"evil.example:{port}", "127.0.0.1:1", f"localhost.evil.example:{port}", "127.0.0.1", ""):
-        status, _, text = fetch(build_url(), Host=host)
-        assert (host, status, "zoos" in text) == (host, 421, False)
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}", "localhost:9000", "LOCALHOST", "127.0.0.2:1", "[::1]:80"):
+        assert (host, fetch(Host=host)[0], fetch(f"http://{host}", Host="evil.example")[0]) == (host, 200, 200)
+        assert "zoos" in fetch(f"HTTP://{host}{build_url()}")[2]
+        assert fetch(f"http://{host}/style.css")[1]["Content-Type"].startswith("text/css")
+    for host in (f"evil.example:{port}", f"localhost.evil.example:{port}", "127.0.0.1.evil.example", "x@localhost", ""):
+        for status, _, text in (fetch(build_url(), Host=host), fetch(f"http://{host}{build_url()}")):
+            assert (host, status, "zoos" in text) == (host, 421, False)
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     connection.putrequest("GET", "/", skip_host=True)
     for host in (f"127.0.0.1:{port}", "evil.example"):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from submission.cpu_cores import count_cpu_cores
 from submission.errors import UsageError
 from submission.inference.device import batch_by_tokens, choose_precision, compute_or_split, limit_threads
 from submission.inference.ranker_checkpoint import load_checkpoint
@@ -42,12 +44,43 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> Non
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(4)
-        monkeypatch.setattr("submission.inference.device.cpu_count", lambda: 3)
+        monkeypatch.setattr("submission.inference.device.count_cpu_cores", lambda: 3)
         assert limit_threads() == torch.get_num_threads() == 3
-        monkeypatch.setattr("submission.inference.device.cpu_count", lambda: 8)
+        monkeypatch.setattr("submission.inference.device.count_cpu_cores", lambda: 8)
         assert limit_threads() == 3
     finally:
         torch.set_num_threads(before)
+
+
+NONE, V1 = "max 100000", "cpu.cfs_quota_us"
+
+
+@pytest.mark.parametrize(
+    ("memberships", "quotas", "expected"),
+    [
+        (["0::/a/b"], {"cpu.max": NONE, "a/cpu.max": "100000 100000", "a/b/cpu.max": NONE}, 1),
+        (["0::/a/b"], {"a/cpu.max": "300000 100000", "a/b/cpu.max": "150000 100000"}, 2),
+        (["0::/a (deleted)"], {"cpu.max": "50000 100000"}, 1),
+        (["0::/"], {"cpu.max": NONE}, 8),
+        (["3:cpu,cpuacct:/a/b"], {f"cpu/a/{V1}": "250000", f"cpu/a/b/{V1}": "-1"}, 3),
+        (["5:memory:/m", "1:cpu:/"], {"m/cpu.max": "1 1", f"cpu/{V1}": "-1"}, 8),
+        (["1:cpuset:/a", "0::/../b"], {f"cpu/a/{V1}": "100000"}, 8),
+        ([], {}, 8),
+    ],
+)
+def test_tightest_quota_of_nested_cgroups_limits_cores(
+    memberships: list[str], quotas: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, quota in quotas.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(f"{quota}\n")
+        (tmp_path / file).with_name("cpu.cfs_period_us").write_text("100000\n")
+    monkeypatch.setattr("submission.cpu_cores.cpu_count", lambda: 8)
+    monkeypatch.setattr("submission.cpu_cores.CGROUP_ROOT", tmp_path)
+    monkeypatch.setattr("submission.cpu_cores.CGROUPS_FILE", tmp_path / "memberships")
+    assert count_cpu_cores() == 8  # without the file
+    (tmp_path / "memberships").write_text("\n".join(memberships))
+    assert count_cpu_cores() == expected
 
 
 def test_bfloat16_needs_a_processor_with_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
