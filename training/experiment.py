@@ -34,7 +34,7 @@ class Experiment(ABC, Generic[Cell, Result]):
         """Name of the cache directory, also used in log messages."""
 
     @abstractmethod
-    def cache_key(self, cell: Cell) -> object:
+    def get_cache_key(self, cell: Cell) -> object:
         """Return all values that determine a cell's result; the hash of their `repr` names its file."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class Experiment(ABC, Generic[Cell, Result]):
         """Return the group of a cell, by default itself; one process computes the cells of a group in order."""
         return cell
 
-    def cost(self, cell: Cell) -> int:
+    def estimate_cost(self, cell: Cell) -> int:
         """Return the estimated cost of a cell in `unit`, by default 1."""
         return 1
 
@@ -79,7 +79,7 @@ def run_experiment(
     for cell in cells:
         if cell not in results:
             groups.setdefault(experiment.group(cell), []).append(cell)
-    costs = {cell: experiment.cost(cell) for group in groups.values() for cell in group}
+    costs = {cell: experiment.estimate_cost(cell) for group in groups.values() for cell in group}
     batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
     if process_count is None or process_count == 1:
         batches = [[cell] for group in batches for cell in group]  # report progress and save results per cell
@@ -104,7 +104,7 @@ def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells:
 
 
 def _file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
-    return hashlib.sha256(repr(experiment.cache_key(cell)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(experiment.get_cache_key(cell)).encode()).hexdigest()[:32]
 
 
 def _decode_array(expected_type: type[Any], encoded_array: bytes) -> np.ndarray:

@@ -25,7 +25,7 @@ from tests.unit.training.conftest import write_encoder
 from tests.unit.training.data.quality_files import write_ukp
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
-from training.data.distillation import table_path
+from training.data.distillation import get_table_path
 from training.data.quality import COLUMNS
 from training.data.word_vectors import get_default_folder_name
 from training.fitting import training_loop
@@ -114,8 +114,8 @@ def work(prepared_work_dir: Path, corpus: Path, tmp_path_factory: pytest.TempPat
         for n in range(12)
         for i in range(8)
     ]
-    store = ArtifactStore(table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}})
-    store.build_files([table_path(work).name], lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file))
+    store = ArtifactStore(get_table_path(work).parent, {"input": {}, "teacher": {"system": "fusion"}})
+    store.build_files([get_table_path(work).name], lambda file: pd.DataFrame(rows, columns=COLUMNS).to_parquet(file))
     return work
 
 
@@ -134,7 +134,7 @@ def build(task: str, work: Path) -> tuple[TrainableNetwork[Any, Any], Task[Any]]
 
 def train(recipe: Recipe, work: Path, name: str) -> Path:
     """Train a network and return its checkpoint, `work / name`; the training state is in work/fit/TASK."""
-    recipe, checkpoint, run = replace_encoder(recipe, work), work / name, recipe.task.table_name()
+    recipe, checkpoint, run = replace_encoder(recipe, work), work / name, recipe.task.get_table_name()
     fit(run, recipe, work, work / get_default_folder_name(recipe.task.surface_vector_method), checkpoint, CPU)
     return checkpoint
 
@@ -213,7 +213,7 @@ def test_stopped_students_resume_with_the_same_bytes(work: Path) -> None:
         with stop_at(TrainingSetup, "train", call):
             train(student, work, "stopped student")
     assert read_files(train(student, work, "resumed student")) == expected
-    assert {recipe.task.table_name() for recipe in (*RECIPES.values(), student)} == set(list_task_names())  # all are covered
+    assert {recipe.task.get_table_name() for recipe in (*RECIPES.values(), student)} == set(list_task_names())  # all covered
 
 
 @pytest.mark.parametrize("task", sorted(RECIPES.keys() - {"contrastive"}))  # its negatives come from the micro-batch

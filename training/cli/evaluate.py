@@ -24,14 +24,14 @@ def add_parsers(commands: cli.Commands) -> None:
     cli.add_options(parser, "order")
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
-    parser = commands.add("report", _report, "write a self-contained HTML report on the runs of a directory")
+    parser = commands.add("report", _write_report, "write a self-contained HTML report on the runs of a directory")
     help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
     parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help=help_text)
     cli.add_path(parser, "--qrels", required=True, metavar="FILE", help=QRELS_HELP)
     cli.add_options(parser, "input_dir", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
-    commands.add("docs", _docs, "update the generated sections of the READMEs", aliases=["readme"])
+    commands.add("docs", _update_docs, "update the generated sections of the READMEs", aliases=["readme"])
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -65,14 +65,14 @@ def _compare_runs(args: argparse.Namespace) -> None:
         print(f"{name}\n{table.to_string(float_format=lambda value: f'{value:.2f}', na_rep='')}\n")
 
 
-def _report(args: argparse.Namespace) -> None:
+def _write_report(args: argparse.Namespace) -> None:
     from training.report.report import write_report
 
     with open_execution(args, args.cache_dir, args.runs) as execution:
         write_report(args.runs, args.qrels, execution, args.output or args.runs / "report.html", args.order)
 
 
-def _docs(args: argparse.Namespace) -> None:
+def _update_docs(args: argparse.Namespace) -> None:
     from training.report.readme import update_readmes
 
     update_readmes()

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from submission.cli import Commands, add_options, add_path
-from training.cli.options import add_input, add_output, add_work_dir, get_output, locked_work_dir
+from training.cli.options import add_input, add_output, add_work_dir, get_output, open_work_dir
 
 
 def add_parsers(commands: Commands) -> None:
@@ -73,7 +73,7 @@ def _reproduce(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from training.cli.reproduce import reproduce_checkpoint
 
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         device = choose_device(args.device)
         table, weights = reproduce_checkpoint(args.recipe, args.input_dir, args.work_dir, args.checkpoint_dir, device)
     print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")

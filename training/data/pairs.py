@@ -25,7 +25,7 @@ from training.data.corpus_statistics import write_statistics
 from training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from training.data.seeds import RandomStream, create_generator
 from training.data.split import NEGATIVES_PER_ARGUMENT, TRAIN, VALIDATION, split_by_conclusion
-from training.data.work_directory import hard_negatives_file
+from training.data.work_directory import get_hard_negatives_file
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def prepare_pairs(corpus_dir: Path, work_dir: Path, settings: PairSettings, over
             store.build_files([f"{name}.{form}.parquet"], write)
     write_statistics(store, train, validation)
     if settings.hard_negatives:
-        file = hard_negatives_file(work_dir, settings.hard_negatives)
+        file = get_hard_negatives_file(work_dir, settings.hard_negatives)
         hard_negative_store = ArtifactStore(file.parent, cache_key, overwrite=True)
         write = partial(_write_hard_negatives, train, splits[0][2][:, 0], settings.seed, hard_negative_store)
         hard_negative_store.build_files([file.name], write)

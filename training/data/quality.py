@@ -56,7 +56,7 @@ def prepare_quality(directory: Path, datasets: Sequence[str], work_dir: Path, ov
     """
     inputs = {name: hash_input_files(DATASETS[name].list_files(directory)) for name in datasets}
     for name, hashes in inputs.items():
-        file, cache_key = table_path(work_dir, name), {"input": hashes, "code": code_fingerprint(__name__)}
+        file, cache_key = get_table_path(work_dir, name), {"input": hashes, "code": code_fingerprint(__name__)}
         store = ArtifactStore(file.parent, cache_key, overwrite, file.with_suffix(".json").name, [file.name])
         store.build_files([file.name], partial(_write_table, name, directory))
 
@@ -73,7 +73,7 @@ def _write_table(name: str, directory: Path, file: Path) -> None:
     log.info("%s: %d texts, %d lists, %d debates", name, len(table), n_lists, n_debates)
 
 
-def table_path(work_dir: Path, name: str) -> Path:
+def get_table_path(work_dir: Path, name: str) -> Path:
     """Return the path of a data set's table in a working directory."""
     return work_dir / "quality" / f"{name}.parquet"
 
@@ -83,7 +83,7 @@ def load_table(work_dir: Path, name: str, columns: list[str] | None = COLUMNS) -
 
     The arguments of a topic form one list to rank; a debate has one topic per side.
     """
-    file = table_path(work_dir, name)
+    file = get_table_path(work_dir, name)
     with convert_table_errors(file, work_dir, "quality"):
         return pd.read_parquet(file, columns=columns)
 
@@ -95,7 +95,7 @@ def load_webis_judgments(work_dir: Path) -> pd.DataFrame:
 
 def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
     """Load the SHA-256 of a table's source files, by file name."""
-    file = table_path(work_dir, name).with_suffix(".json")
+    file = get_table_path(work_dir, name).with_suffix(".json")
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:

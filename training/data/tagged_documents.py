@@ -41,10 +41,10 @@ def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> No
     inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
     store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
     for name, source in SOURCES.items():
-        store.build_files([table_path(work_dir, name).name], partial(_write_table, directory, name, source))
+        store.build_files([get_table_path(work_dir, name).name], partial(_write_table, directory, name, source))
 
 
-def table_path(work_dir: Path, name: str) -> Path:
+def get_table_path(work_dir: Path, name: str) -> Path:
     """Return the path of a data set's table in a working directory."""
     return work_dir / "tagging" / f"{name}.parquet"
 
@@ -60,7 +60,7 @@ def _write_table(directory: Path, name: str, source: ComponentDataset, file: Pat
 
 def load_documents(work_dir: Path, name: str) -> list[TaggedDocument]:
     """Load the tagged documents of a prepared data set by name, a key of SOURCES."""
-    file = table_path(work_dir, name)
+    file = get_table_path(work_dir, name)
     with convert_table_errors(file, work_dir, "tags"):
         table = pq.read_table(file, schema=SCHEMA)
     return [TaggedDocument(tuple(row["words"]), tuple(row["tags"])) for row in table.to_pylist()]

@@ -93,7 +93,7 @@ def prepare_passages(
     }
     judged_docnos = {docno for file in qrels for docno in read_qrels(file)["docno"]}
     pooled_docnos = {docno for file in runs for docno in read_run(file).query(f"rank <= {POOL_DEPTH}")["docno"]}
-    store = ArtifactStore(passages_dir(work_dir), cache_key, overwrite)
+    store = ArtifactStore(get_passages_dir(work_dir), cache_key, overwrite)
     store.build_files([PASSAGES], partial(_write_passages, files, judged_docnos, pooled_docnos))
     document_sets = ["all", *(["unjudged"] if qrels else []), *(["unpooled"] if qrels and runs else [])]
     return _count_passages(work_dir, document_sets)
@@ -140,7 +140,7 @@ def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFram
     empty: Counter[tuple[str, str]] = Counter()
     variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
     columns = ["topic", "conclusion", "judged", "found"]
-    for row in iter_rows(passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
+    for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
         empty.update(variant for variant in variants if variant[0] in row_sets and not get_relevant_words(row, variant[1]))
@@ -156,16 +156,16 @@ def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFram
     )
 
 
-def passages_dir(work_dir: Path) -> Path:
+def get_passages_dir(work_dir: Path) -> Path:
     """Return the directory of the passages in a working directory."""
     return work_dir / "passages"
 
 
 def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
     """Read the manifest of the passages; raise InputError if they, or the qrels or runs of `document_set`, are missing."""
-    manifest = read_manifest(passages_dir(work_dir) / MANIFEST)
+    manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
-        raise not_found_error(passages_dir(work_dir) / PASSAGES, work_dir, "passages")
+        raise not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")
     required = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},
@@ -175,13 +175,13 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
         if not manifest.inputs[name]:
             reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
             command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flag} FILE"
-            raise InputError(f"{passages_dir(work_dir)}: {reason}; run `{command}`")
+            raise InputError(f"{get_passages_dir(work_dir)}: {reason}; run `{command}`")
     return manifest
 
 
 def iter_passages(work_dir: Path, document_set: str, reference: str) -> Iterator[dict[str, Any]]:
     """Yield the passages of a document set as dicts, see SCHEMA, with the words that match `reference` as `words`."""
-    for row in iter_rows(passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
+    for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, None, work_dir, "passages"):
         if is_in_document_set(row, document_set):
             yield row | {"words": get_relevant_words(row, reference)}
 

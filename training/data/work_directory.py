@@ -67,7 +67,7 @@ def iter_rows(file: Path, columns: list[str] | None, work_dir: Path, kind: str =
             yield from batch.to_pylist()
 
 
-def hard_negatives_file(work_dir: Path, model: str) -> Path:
+def get_hard_negatives_file(work_dir: Path, model: str) -> Path:
     """Return the path, in a working directory, of the hard negatives that a model has retrieved."""
     return work_dir / model / "unrelated.parquet"
 

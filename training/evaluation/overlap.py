@@ -42,7 +42,7 @@ class Overlap:
         """Whether the run contains all topics that have a relevant document."""
         return len(self.common_topics) == self.n_evaluated
 
-    def summary(self) -> str:
+    def format_summary(self) -> str:
         """Format in one line the numbers of topics, the judged share of the top five, and the unjudged and excluded topics."""
         judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
         coverage = f"{len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"

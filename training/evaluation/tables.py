@@ -78,7 +78,7 @@ def format_evaluation(
     values: TopicValues, overlaps: Sequence[Overlap], significance: pd.DataFrame | None, baseline: str | None
 ) -> str:
     """Format overlaps, means and, unless `significance` is None, the tests against the baseline as text."""
-    sections = ["\n".join(overlap.summary() for overlap in overlaps)]
+    sections = ["\n".join(overlap.format_summary() for overlap in overlaps)]
     for qrels in values:
         by_run = {
             run if topic_set == ALL_TOPICS else f"{run} (common topics)": table
@@ -117,7 +117,7 @@ def _tabulate_trectools(tables: Mapping[str, pd.DataFrame]) -> str:
         for treatment in (CONDENSED, ALL):
             treatment_means = means[[name for name in means.index if name.endswith(f" {treatment}")]]
             rows[run, treatment] = pd.concat([treatment_means.rename(lambda name: name.rpartition(" ")[0]), means[[BPREF]]])
-    return _to_text(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
+    return _format_table(pd.DataFrame(rows).T.rename_axis(["run", "documents"]))
 
 
 def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
@@ -126,14 +126,14 @@ def _format_tests(significance: pd.DataFrame, baseline: str) -> list[str]:
     for (qrels, measure), table in significance.groupby(level=["qrels", "measure"], sort=False):
         if measure in HEADLINE_MEASURES:
             by_run = table.droplevel(["qrels", "measure"]).rename_axis(f"{qrels}: {measure} vs. {baseline}")
-            sections.append(_to_text(by_run, 4))
+            sections.append(_format_table(by_run, 4))
             for run, n_topics in by_run.loc[by_run["p_randomisation"].isna(), "n_topics"].items():
                 cause = "constant differences" if n_topics >= MIN_TOPICS else f"fewer than {MIN_TOPICS} topics"
                 sections.append(f"no test for {run}: {cause}")
     return sections
 
 
-def _to_text(table: pd.DataFrame, digits: int = 3) -> str:
+def _format_table(table: pd.DataFrame, digits: int = 3) -> str:
     return table.to_string(float_format=lambda value: f"{value:.{digits}f}", na_rep="")
 
 

@@ -95,7 +95,7 @@ def fit(
     if processes.world_size > 1:
         raise UsageError(f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun")
     recipe.task.load_or_train_weights(recipe, trainee.network, work_dir, device)
-    run.finish(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
+    run.write_final_checkpoint(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _Run:
             log.info("Baseline %s: %s", name, _format_metrics(metrics))
         return baselines
 
-    def finish(
+    def write_final_checkpoint(
         self, network: Network, step: int, epoch: float, baselines: BaselineMetrics, log_rows: list[dict[str, float]]
     ) -> None:
         """Validate the selected network and write the final checkpoint, with baselines and log rows in its metrics."""
@@ -176,7 +176,7 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
         state.save(run_dir, network, optimiser, curve)
     if is_main_process:
         best_network = run.trainee.checkpoint_class.load(run_dir / BEST_DIR).network.to(device)  # with rounded weights
-        run.finish(best_network, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
+        run.write_final_checkpoint(best_network, state.step, curve.select(state.log_rows)["epoch"], baselines, state.log_rows)
 
 
 @torch.no_grad()

@@ -9,7 +9,7 @@ SPARSITY_COLOURS = {"query sparsity": "#7b4b94", "document sparsity": "#c98b1b"}
 
 
 @dataclass(frozen=True)
-class LearningCurve:
+class CurveSpec:
     """Labels of a task's learning curve, and the rule that selects a network from the training log."""
 
     loss_label: str
@@ -24,7 +24,7 @@ class LearningCurve:
         return rows[-1] if self.keep_last else max(rows, key=lambda row: row[self.selection_metric])
 
 
-def plot(title: str, curve: LearningCurve, rows: list[dict[str, float]]) -> bytes:
+def plot(title: str, curve: CurveSpec, rows: list[dict[str, float]]) -> bytes:
     """Plot the rows of a training log over epochs, with the selected network marked; return a PNG file."""
     colours = {name: colour for name, colour in SPARSITY_COLOURS.items() if name in rows[0]}
     n_panels = 3 if colours else 2

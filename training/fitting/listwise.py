@@ -22,14 +22,14 @@ from submission.models.padding import PaddedTexts
 from submission.models.ranker import Ranker
 from submission.text.tokenisers import Tokeniser
 from training.evaluation.similarity import average_correlations, group_rows_by_topic
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.listwise_losses import ListwiseLoss
 from training.fitting.task import Task, dead_network_error, divergence_error
 from training.fitting.validation import evaluation_mode
 
 RankScope = Literal["list", "topic"]
 
-LISTWISE_CURVE = LearningCurve("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
+LISTWISE_CURVE = CurveSpec("listwise loss", ("Pearson", "Spearman", "Kendall"), "Spearman", "%, mean over topics", "topics")
 LENGTH_BASELINE = "length in words"  # baseline that scores an argument by its length
 PADDING = -1
 

@@ -16,7 +16,7 @@ from training.data.pairs import reproduce_pairs
 from training.data.word_vectors import VectorMethod
 from training.data.work_directory import read_prepared_manifest
 from training.fitting.cluster_initialisation import ClusterInitialisation
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.task import Task, TrainableNetwork
 
 MAX_FLOAT = 1e300  # rejects infinity and NaN
@@ -84,7 +84,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Each subclass is defined in a module of training/tasks that is named like its table.
     """
 
-    curve: ClassVar[LearningCurve]
+    curve: ClassVar[CurveSpec]
     is_trained_externally: ClassVar[bool] = False  # `load_or_train_weights` replaces the training loop of `fit`
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
     pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to leave unset
@@ -95,17 +95,17 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return None
 
     @classmethod
-    def table_name(cls) -> str:
+    def get_table_name(cls) -> str:
         """Return the name of the task's table in a recipe."""
         return cls.__module__.rpartition(".")[2]
 
     def to_provenance(self) -> dict[str, Any]:
         """Return the task's settings for the provenance, by table name."""
-        return {self.table_name(): msgspec.to_builtins(self)}
+        return {self.get_table_name(): msgspec.to_builtins(self)}
 
     def validate_recipe(self, recipe: BaseRecipe) -> None:
         """Raise ValueError if the task does not support the recipe's network or one of its [training] settings."""
-        name, table = recipe.ranker or recipe.enricher, f"[{self.table_name()}]"
+        name, table = recipe.ranker or recipe.enricher, f"[{self.get_table_name()}]"
         if self.supported_networks and name not in self.supported_networks:
             networks = " or ".join(self.supported_networks)
             raise ValueError(f"{table} supports {networks}, not {name}; change the network or the task table")

@@ -22,7 +22,7 @@ class Task(ABC, Generic[NetworkT]):
     data_description: str  # origin, licence and labelling, for the card
     metrics_description: ClassVar[str]  # definition of the metrics, for the card
     train_size: int  # number of examples per epoch
-    validation_size: int  # number of validation items, see `LearningCurve.validation_unit`
+    validation_size: int  # number of validation items, see `CurveSpec.validation_unit`
     training_data: dict[str, Any]  # origin of the examples, for the provenance
     file_hashes: dict[str, str]  # hashes of the files that the run depends on, by name
 

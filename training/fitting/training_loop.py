@@ -18,7 +18,7 @@ from submission.models.network import Network
 from submission.storage.atomic_files import write_atomic
 from training.data.seeds import RandomStream, create_generator
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
-from training.fitting.learning_curve import LearningCurve, plot
+from training.fitting.learning_curve import CurveSpec, plot
 from training.fitting.recipe import Recipe
 from training.fitting.task import NetworkT, Task, divergence_error
 
@@ -49,9 +49,9 @@ class Schedule:
         """Return the example rows (B,) of a step, counted from 0; each epoch has another random order."""
         epoch, position = divmod(step, self.steps_per_epoch)
         size = self.recipe.training.batch_size
-        return _epoch_order(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
+        return _shuffle_epoch(self.example_count, self.recipe.seed, epoch)[position * size : (position + 1) * size]
 
-    def learning_rate_factor(self, step: int) -> float:
+    def get_learning_rate_factor(self, step: int) -> float:
         """Return the factor by which all learning rates are multiplied at a step."""
         training = self.recipe.training
         if step < training.warmup_fraction * self.total_steps:
@@ -66,7 +66,7 @@ class Schedule:
 
 
 @lru_cache(maxsize=1)
-def _epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
+def _shuffle_epoch(size: int, seed: int, epoch: int) -> np.ndarray:
     return create_generator(seed, RandomStream.EPOCH_ORDER, epoch).permutation(size)
 
 
@@ -79,7 +79,7 @@ class TrainingState:
     losses: list[float] = field(default_factory=list)  # one per step since the last validation
     log_rows: list[dict[str, float]] = field(default_factory=list)  # one row per validation
 
-    def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: LearningCurve) -> None:
+    def save(self, run_dir: Path, network: Network, optimiser: torch.optim.Optimizer, curve: CurveSpec) -> None:
         """Write state, log and learning curve; raise OutputError if they cannot be written."""
         cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
         content = {
@@ -142,7 +142,7 @@ def train(
     network.train()
     for step in steps:
         for param_group in optimiser.param_groups:
-            param_group["lr"] = param_group["initial_lr"] * schedule.learning_rate_factor(step)
+            param_group["lr"] = param_group["initial_lr"] * schedule.get_learning_rate_factor(step)
         processes.seed_dropout(schedule.recipe.seed, step)
         micro_batch_size = schedule.recipe.training.micro_batch_size
         loss = take_step(network, optimiser, task, schedule.batch(step), micro_batch_size, processes)

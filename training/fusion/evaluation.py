@@ -71,7 +71,7 @@ class FusionEvaluation:
         if unjudged_per_topic is not None:
             fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
         pool = self.label_pool(variant.features, fit)
-        return pool.score_held_out_topics(self._learner(variant.learner), self._assign_folds(variant.repetition))
+        return pool.score_held_out_topics(self._get_learner(variant.learner), self._assign_folds(variant.repetition))
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:
         """Rank with the fusion, by cross-validation, and with the baselines.
@@ -137,7 +137,7 @@ class FusionEvaluation:
         """The fusion with all its features."""
         return Variant(tuple(self.recipe.feature_names))
 
-    def _learner(self, name: str) -> Learner:
+    def _get_learner(self, name: str) -> Learner:
         settings, seed = self.recipe.comparison.get(name), self.recipe.fit.seed
         if settings is None:
             return self.ridge_learner
@@ -179,7 +179,7 @@ class VariantExperiment(Experiment[Variant, np.ndarray]):
         """Name of the fusion's cache directory."""
         return f"fusion-{self.evaluation.name}"
 
-    def cache_key(self, variant: Variant) -> object:
+    def get_cache_key(self, variant: Variant) -> object:
         """Return the variant and what all results depend on: features, recipe and qrels."""
         return self.evaluation.cache_key, variant
 

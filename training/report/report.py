@@ -107,7 +107,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         systems=systems,
         primary=primary,
         fitted_systems=[system for system in systems if _is_fitted_to(system, qrels_hash, execution)],
-        overlaps=[overlap.summary() for overlap in overlaps],
+        overlaps=[overlap.format_summary() for overlap in overlaps],
         sample_size_warning=format_sample_size_warning(len(candidate_recall)),
         **_build_result_sections(systems, primary, values),
         **_compare_rankings(runs, qrels, candidate_recall),

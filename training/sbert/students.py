@@ -50,19 +50,19 @@ class StudentPairSettings(Protocol):
     def train_teacher(self) -> bool: ...  # whether to fine-tune the teacher on gold
 
 
-class Variant(NamedTuple):
+class TrainingVariant(NamedTuple):
     """Loss and pairs that a network is trained on; without a loss, the network is the pretrained encoder."""
 
     loss: Loss | None = None
     pairs: str = ""  # GOLD, SILVER or BOTH
 
 
-UNTRAINED, TEACHER = Variant(), Variant("cross_entropy", GOLD)
+UNTRAINED, TEACHER = TrainingVariant(), TrainingVariant("cross_entropy", GOLD)
 STUDENT_LOSSES: tuple[Loss, ...] = ("cosine", "cosent", "multiple_negatives")
-VARIANTS = (UNTRAINED, TEACHER, *(Variant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in STUDENT_LOSSES))
+VARIANTS = (UNTRAINED, TEACHER, *(TrainingVariant(loss, pairs) for pairs in (GOLD, SILVER, BOTH) for loss in STUDENT_LOSSES))
 
 
-class Result(msgspec.Struct):
+class StudentResult(msgspec.Struct):
     """Training size, validation metrics and time of a network."""
 
     n_pairs: int  # training pairs
@@ -71,10 +71,10 @@ class Result(msgspec.Struct):
     seconds: float  # time of training and evaluation
 
 
-class StudentExperiment(Experiment[Variant, Result]):
+class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
     """Experiment with one network per Variant; networks are trained on demand and cached in the working directory."""
 
-    name, unit, result_type = "students", "networks", Result
+    name, unit, result_type = "students", "networks", StudentResult
 
     def __init__(self, work_dir: Path, recipe: Recipe, pairs: StudentPairSettings, device: torch.device) -> None:
         """Load the arguments prepared by `prepare pairs`; networks and silver pairs are built on demand."""
@@ -91,14 +91,14 @@ class StudentExperiment(Experiment[Variant, Result]):
         self._cache_key = hash_json([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
         self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
 
-    def cache_key(self, variant: Variant) -> object:
+    def get_cache_key(self, variant: TrainingVariant) -> object:
         """Return the variant, and the hash of the settings, data, encoders and code."""
         return self._cache_key, variant
 
-    def compute(self, variant: Variant) -> Result:
+    def compute(self, variant: TrainingVariant) -> StudentResult:
         """Load or train the network of a variant and measure it on the validation conclusions."""
         start = time.monotonic()
-        training = self._training_config(variant)
+        training = self._build_training_config(variant)
         model = self.load_or_train(variant)
         n_pairs = len(self._build_setup(variant).pairs) if variant.loss else 0
         retrieval: dict[str, float] = {}
@@ -106,12 +106,12 @@ class StudentExperiment(Experiment[Variant, Result]):
             retrieval = self._validator.measure_retrieval(model, training.bfloat16)
         map_at_20 = self._validator.measure_map_at_20(model, training.bfloat16)
         measures = {"MAP@20": map_at_20, **retrieval}
-        log.info("%s: %s", _file_stem(variant), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
-        return Result(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
+        log.info("%s: %s", _format_file_stem(variant), ", ".join(f"{name} {value:.2f}" for name, value in measures.items()))
+        return StudentResult(n_pairs, map_at_20, retrieval, round(time.monotonic() - start, 1))
 
-    def load_or_train(self, variant: Variant) -> Network:
+    def load_or_train(self, variant: TrainingVariant) -> Network:
         """Load the network of a variant, or train it if its weights are not cached."""
-        encoder, training = self._initial_encoder(variant), self._training_config(variant)
+        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
         model = networks.build_network(encoder, training, self._recipe.seed, self._device)
 
         def train() -> bytes:
@@ -119,19 +119,19 @@ class StudentExperiment(Experiment[Variant, Result]):
             return networks.serialise_trainable_state(setup.train(self._recipe.seed, self._cache.directory / "scratch"))
 
         if variant.loss and (variant != TEACHER or self._settings.train_teacher):
-            networks.load_trainable_state(model, self._cache.load_or_build(f"{_file_stem(variant)}.safetensors", train))
+            networks.load_trainable_state(model, self._cache.load_or_build(f"{_format_file_stem(variant)}.safetensors", train))
         return model
 
-    def _build_setup(self, variant: Variant) -> TrainingSetup:
+    def _build_setup(self, variant: TrainingVariant) -> TrainingSetup:
         pairs = [self.gold] if variant.pairs in (GOLD, BOTH) else []
         pairs += [self.silver] if variant.pairs in (SILVER, BOTH) else []
-        encoder, training = self._initial_encoder(variant), self._training_config(variant)
+        encoder, training = self._get_initial_encoder(variant), self._build_training_config(variant)
         return TrainingSetup(encoder, training, pd.concat(pairs, ignore_index=True), self._device)
 
-    def _initial_encoder(self, variant: Variant) -> Path:
+    def _get_initial_encoder(self, variant: TrainingVariant) -> Path:
         return self._teacher.folder if variant == TEACHER else self._encoder
 
-    def _training_config(self, variant: Variant) -> TrainingConfig:
+    def _build_training_config(self, variant: TrainingVariant) -> TrainingConfig:
         """Return the training settings of a variant; attention dropout is disabled, as this is faster on long texts."""
         lengths, encoder, training = self._recipe.lengths, self._recipe.encoder, self._recipe.training
         is_teacher = variant == TEACHER
@@ -161,7 +161,7 @@ class StudentExperiment(Experiment[Variant, Result]):
         pairs = pairs.iloc[selected_rows].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
-            return networks.predict_labels(self.load_or_train(TEACHER), pairs, self._training_config(TEACHER))
+            return networks.predict_labels(self.load_or_train(TEACHER), pairs, self._build_training_config(TEACHER))
 
         return pairs.assign(label=self._cache.load_or_build_array("silver.npy", label_pairs))
 
@@ -186,7 +186,7 @@ def compare_students(work_dir: Path, recipe: Recipe, pairs: StudentPairSettings,
 
 
 def load_or_train_student(
-    ranker: Module, recipe: Recipe, pairs: StudentPairSettings, student: Variant, work_dir: Path, device: torch.device
+    ranker: Module, recipe: Recipe, pairs: StudentPairSettings, student: TrainingVariant, work_dir: Path, device: torch.device
 ) -> None:
     """Load the weights of a student into `ranker`; train the student first if it is not cached in `work_dir`."""
     student_encoder = networks.get_encoder(StudentExperiment(work_dir, recipe, pairs, device).load_or_train(student))
@@ -196,5 +196,5 @@ def load_or_train_student(
     ranker.load_state_dict(state)
 
 
-def _file_stem(variant: Variant) -> str:
+def _format_file_stem(variant: TrainingVariant) -> str:
     return f"{variant.loss}-{variant.pairs.replace(' ', '-')}" if variant.loss else "untrained"

@@ -50,7 +50,7 @@ class TrainingSetup:
     @property
     def step_count(self) -> int:
         """Number of optimiser steps of the full training."""
-        return self.training.epochs * -(-len(self._dataset()) // self.training.batch_size)
+        return self.training.epochs * -(-len(self._build_dataset()) // self.training.batch_size)
 
     def train_steps(self, seed: int, step_count: int, scratch_dir: Path, state_files: dict[str, Path]) -> Network:
         """Run the first `step_count` steps of the full training, return the network, and move STATE_FILES to `state_files`.
@@ -74,7 +74,7 @@ class TrainingSetup:
         _run_trainer(trainer, state_dir)
         return model
 
-    def _dataset(self) -> Dataset:
+    def _build_dataset(self) -> Dataset:
         pairs = self.pairs[["first", "second", "label"]]
         if self.training.loss == "multiple_negatives":
             pairs = pairs.loc[pairs["label"] >= POSITIVE_THRESHOLD, ["first", "second"]]
@@ -95,7 +95,7 @@ class TrainingSetup:
             "bf16": self.training.bfloat16, "save_strategy": "no", "logging_strategy": "no", "report_to": "none",
             "disable_tqdm": True, "dataloader_pin_memory": False,
         }  # fmt: skip
-        data = self._dataset()
+        data = self._build_dataset()
         if isinstance(model, CrossEncoder):
             arguments = CrossEncoderTrainingArguments(**kwargs)
             trainer: Any = _CrossEncoderTrainer(model, arguments, data, loss=BinaryCrossEntropyLoss(model))

@@ -49,14 +49,14 @@ def load_recipe(name: str) -> Recipe:
         raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the recipe") from None
     try:
         spec = find_task_spec(values)
-        table = values.pop(spec.table_name(), {})
+        table = values.pop(spec.get_table_name(), {})
         _check_keys("", values, BaseRecipe, {*list_task_names()})
-        _check_keys(f"{spec.table_name()}.", table, spec)
+        _check_keys(f"{spec.get_table_name()}.", table, spec)
         settings = msgspec.convert(values, BaseRecipe)
         try:
             task = msgspec.convert(table, spec)
         except msgspec.ValidationError as error:
-            raise ValueError(str(error).replace("`$", f"`$.{spec.table_name()}")) from None
+            raise ValueError(str(error).replace("`$", f"`$.{spec.get_table_name()}")) from None
         recipe = Recipe(**msgspec.structs.asdict(settings), task=task)
         recipe.task.validate_recipe(settings)
         _check_network_settings(recipe)

@@ -34,4 +34,4 @@ class AugmentedSBERTSpec(TextNetworkSpec, frozen=True):
         """Load the student's weights into the network; train the student first if its weights are not cached in `work_dir`."""
         from training.sbert import students  # slow import
 
-        students.load_or_train_student(network, recipe, self, students.Variant(self.loss, self.pairs), work_dir, device)
+        students.load_or_train_student(network, recipe, self, students.TrainingVariant(self.loss, self.pairs), work_dir, device)

@@ -20,7 +20,7 @@ from submission.models.ranker import LatentRanker, Ranker
 from submission.text.vocabulary import UNKNOWN_ID
 from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.fitting.initialisation import TextNetworkSpec
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import PositiveFloat, Recipe
 from training.fitting.task import TrainableNetwork
 from training.fitting.validation import NDCG, RECALL, measure_full_collection
@@ -30,7 +30,7 @@ from training.tasks.pairs import PairwiseTask, l1_norm
 class ContrastiveSpec(TextNetworkSpec, frozen=True):
     """Settings of training with in-batch negatives and weak labels; the candidates are the premises of the micro-batch."""
 
-    curve: ClassVar = LearningCurve(
+    curve: ClassVar = CurveSpec(
         "in-batch cross-entropy", ("MAP@20", NDCG, RECALL), NDCG, "%, 105 candidates per query or full collection", "queries"
     )
     supported_networks: ClassVar = ("snrm",)

@@ -8,7 +8,7 @@ import torch
 from msgspec import Meta
 
 from submission.errors import InputError, UsageError, pluralise
-from training.data.distillation import load_table, table_path
+from training.data.distillation import get_table_path, load_table
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, build_lists
@@ -32,7 +32,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
         titles = table["topic"].unique()
         if len(titles) < 2:
             cause = f"{pluralise(len(titles), 'title')}; at least 2 are needed to hold one out"
-            raise InputError(f"{table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with more debates")
+            raise InputError(f"{get_table_path(work_dir)}: {cause}; run `prepare distillation` on a corpus with more debates")
         indices, _ = hold_out(len(titles), len(titles) // HOLD_OUT_ONE_IN, recipe.seed)
         is_held_out = table["topic"].isin(titles[indices])
         train, validation = (table[rows].reset_index(drop=True) for rows in (~is_held_out, is_held_out))

@@ -19,7 +19,7 @@ from training.data.word_vectors import VectorMethod, VectorSettings
 from training.data.work_directory import read_prepared_manifest
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, divergence_error
 from training.fitting.validation import evaluation_mode
@@ -32,7 +32,7 @@ VALIDATION_BATCH_SIZE = 8  # passages per batch; small, as each word is compared
 class LanguageModelSpec(TaskSpec, frozen=True):
     """Settings of pre-training a tagger as a language model; a training example is a group of passages of similar length."""
 
-    curve: ClassVar = LearningCurve(
+    curve: ClassVar = CurveSpec(
         "negative log-likelihood per word", ("ahead", "back", "both"), "both", "% of words predicted correctly", "passages"
     )
     supported_networks: ClassVar = ("targer",)

@@ -16,9 +16,9 @@ from training.cards import ARGS_ME_CREDIT
 from training.data.pair_tables import TrainingPairs, ValidationQueries, load_training_pairs, load_validation_queries
 from training.data.pairs import reproduce_pairs
 from training.data.seeds import RandomStream, create_generator
-from training.data.work_directory import hard_negatives_file, read_prepared_manifest
+from training.data.work_directory import get_hard_negatives_file, read_prepared_manifest
 from training.fitting.initialisation import TextNetworkSpec
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, Recipe
 from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import (
@@ -41,7 +41,7 @@ BM25, COSINE = "BM25 over premises", "encoder cosine"  # baselines
 class PairwiseSpec(TextNetworkSpec, frozen=True):
     """Settings of training with a pairwise hinge loss."""
 
-    curve: ClassVar = LearningCurve(
+    curve: ClassVar = CurveSpec(
         "pairwise hinge loss", ("MRR@20", "MAP@20", "nDCG@20"), "MAP@20", "%, 105 candidates per query", "queries"
     )
     hard_negatives: HardNegatives | None = None  # model that retrieves the negatives; None: premises of dissimilar conclusions
@@ -183,7 +183,7 @@ def _read_table_records(work_dir: Path, hard_negatives: str | None) -> tuple[dic
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:
         return tables.inputs, hashes
-    path = hard_negatives_file(work_dir, hard_negatives)
+    path = get_hard_negatives_file(work_dir, hard_negatives)
     manifest = read_manifest(path.parent / MANIFEST)
     if path.name not in manifest.files or not tables.inputs.items() <= manifest.inputs.items():
         cause = "built from other tables" if path.name in manifest.files else "missing"

@@ -11,7 +11,7 @@ from msgspec import Meta
 from submission.errors import InputError
 from submission.storage.atomic_files import sha256_file
 from submission.text.tokenisers import Tokeniser
-from training.data.quality import CREDITS, load_source_hashes, load_table, prepare_quality, table_path
+from training.data.quality import CREDITS, get_table_path, load_source_hashes, load_table, prepare_quality
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, RankScope, build_ranked_lists
@@ -51,7 +51,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
             "data": " and ".join(source.name for source in sources),
             "licence": " and ".join(source.licence for source in sources),
         }
-        task.file_hashes = {name: sha256_file(table_path(work_dir, name)) for name in self.datasets}
+        task.file_hashes = {name: sha256_file(get_table_path(work_dir, name)) for name in self.datasets}
         return task
 
     def check_prepared(self, work_dir: Path) -> None:

@@ -22,12 +22,12 @@ from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
 from submission.text.surface_tokens import SurfacePassage, SurfaceReader
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
-from training.data.tagged_documents import Split, load_documents, split_documents, table_path
+from training.data.tagged_documents import Split, get_table_path, load_documents, split_documents
 from training.data.word_vectors import VectorMethod
 from training.evaluation.term_weighting import MajorityTagger, compute_component_metrics
 from training.fitting.initialisation import copy_word_vectors, instantiate, load_recipe_vectors
 from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, divergence_error
 from training.fitting.validation import evaluation_mode
@@ -36,7 +36,7 @@ from training.fitting.validation import evaluation_mode
 class TaggingSpec(TaskSpec, frozen=True):
     """Settings of training a sequence tagger; the batch size is a number of passages."""
 
-    curve: ClassVar = LearningCurve(
+    curve: ClassVar = CurveSpec(
         "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True
     )
     supported_networks: ClassVar = ("targer",)
@@ -87,7 +87,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         task = TaggingTask(sum(splits[1:], splits[0]), trainee.network, trainee.tokeniser)
         sources = " and ".join(SOURCES[name].description for name in self.datasets)
         task.data_description = f"{sources}; word vectors and language model: args.me arguments (Webis, CC BY 4.0)"
-        paths = [table_path(work_dir, name) for name in self.datasets]
+        paths = [get_table_path(work_dir, name) for name in self.datasets]
         task.training_data, task.file_hashes = {"input": {path.name: sha256_file(path) for path in paths}}, {}
         return task
 
@@ -134,13 +134,13 @@ class TaggingTask(Task[TARGER]):
         self._train, self._test = (TaggedPassages.from_documents(part, tokeniser) for part in (documents.train, documents.test))
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}
         self.train_size, self.validation_size = len(self._train.passages), len(documents.test)
-        tags, _ = self._gold_tags(range(self.train_size), network.crf.transitions.device)
+        tags, _ = self._get_gold_tags(range(self.train_size), network.crf.transitions.device)
         forbid_unseen_transitions(network.crf, tags)
 
     def loss(self, network: TARGER, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
         inputs = network.collate([self._train.passages[row] for row in micro_batch])
-        tags, mask = self._gold_tags(micro_batch.tolist(), inputs[-1].device)
+        tags, mask = self._get_gold_tags(micro_batch.tolist(), inputs[-1].device)
         return compute_crf_loss(network.crf, network(*inputs), tags, mask) * (len(micro_batch) / len(batch))
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
@@ -159,7 +159,7 @@ class TaggingTask(Task[TARGER]):
             raise divergence_error(step, "a weight is not finite")
         return compute_component_metrics(self._test.tags, predict_tags(network, self._test.passages))
 
-    def _gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
+    def _get_gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:
         """Return the tag ids (B, L) and the mask (B, L) of training passages."""
         tags, mask = pad([[self._tag_ids[tag] for tag in self._train.tags[row]] for row in rows])
         return tags.to(device), mask.to(device)

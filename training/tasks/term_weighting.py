@@ -20,10 +20,10 @@ from submission.text.passages import Passage
 from training.cards import ARGS_ME_CREDIT
 from training.data.seeds import RandomStream, create_generator
 from training.data.split import hold_out
-from training.data.term_weighting import iter_passages, passages_dir, prepare_passages, read_passages_manifest
+from training.data.term_weighting import get_passages_dir, iter_passages, prepare_passages, read_passages_manifest
 from training.evaluation.term_weighting import LabelledWords, TermWeightBaselines, compute_term_weighting_metrics
 from training.fitting.initialisation import TextNetworkSpec
-from training.fitting.learning_curve import LearningCurve
+from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import NonNegativeInt, Recipe
 from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
 from training.fitting.validation import evaluation_mode
@@ -37,7 +37,7 @@ REFERENCES = {"topic": "its topic", "conclusion": "its conclusion", "both": "its
 class TermWeightingSpec(TextNetworkSpec, frozen=True):
     """Settings of training on passages whose words are labelled by their match with a reference text."""
 
-    curve: ClassVar = LearningCurve(
+    curve: ClassVar = CurveSpec(
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"
     )
     supported_networks: ClassVar = ("deepct",)
@@ -181,7 +181,7 @@ def _assign_passages(work_dir: Path, settings: TermWeightingSpec, seed: int) -> 
     is_held_out = np.isin(np.array(discussions, dtype=object), [names[index] for index in indices])
     if not (~is_held_out).any():
         cause = f"{pluralise(len(names), 'discussion')}; at least 2 are needed to hold one out"
-        raise InputError(f"{passages_dir(work_dir)}: {cause}; use a larger corpus")
+        raise InputError(f"{get_passages_dir(work_dir)}: {cause}; use a larger corpus")
     training, validation = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
     training = create_generator(seed, RandomStream.SAMPLE).permutation(training)[: settings.max_passages or None]
     validation = create_generator(seed, RandomStream.VALIDATION_SAMPLE).permutation(validation)[:MAX_VALIDATION_PASSAGES]

@@ -187,7 +187,7 @@ class GridExperiment(Experiment[LexicalParameters, np.ndarray]):
         """Name of the grid's cache directory."""
         return f"tune-{self.grid}"
 
-    def cache_key(self, point: LexicalParameters) -> object:
+    def get_cache_key(self, point: LexicalParameters) -> object:
         """Return what determines the result of a grid point: data, code, enrichment and parameters."""
         enrichment = _get_enrichment(point)
         data_key = sorted(self.judged.hashes.items()), self.execution.input.fingerprint

@@ -47,13 +47,13 @@ class Squares(Experiment[Square, Any]):
     power: int = 2
     fails_at: int = -1
 
-    def cache_key(self, cell: Square) -> object:
+    def get_cache_key(self, cell: Square) -> object:
         return self.power, cell
 
     def group(self, cell: Square) -> str:
         return cell.group
 
-    def cost(self, cell: Square) -> int:
+    def estimate_cost(self, cell: Square) -> int:
         return cell.value
 
     def compute(self, cell: Square) -> Any:

@@ -50,11 +50,11 @@ class QualityExperiment(Experiment[Cell, np.ndarray]):
     cache_keys: Mapping[str, Any]  # values that determine the results, by setting
     epochs: float
 
-    def cache_key(self, cell: Cell) -> object:
+    def get_cache_key(self, cell: Cell) -> object:
         """Return the values that determine a cell's scores: those of its setting, and the cell itself."""
         return self.cache_keys[cell.setting], cell
 
-    def cost(self, cell: Cell) -> int:
+    def estimate_cost(self, cell: Cell) -> int:
         """Estimate the number of words that the network processes; a word counts twice in training."""
         runner = self.runners[cell.setting]
         lengths = count_argument_words(runner.table)
@@ -93,7 +93,7 @@ def run_study(
         raise UsageError(f"the recipe of {recipe.ranker or recipe.enricher} has no [quality] table; choose a tfr_bert recipe")
     tables = {name: load_table(work_dir, name) for name in ("ukp", "ibm")} | {"webis": load_webis_judgments(work_dir)}
     runners = {name: SettingRunner(SETTINGS[name], tables, recipe, device) for name in settings}
-    keys = {name: _cache_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
+    keys = {name: _build_key(runner.setting, tables, recipe, device) for name, runner in runners.items()}
     experiment = QualityExperiment(runners, keys, recipe.training.epochs)
     scores = run_experiment(experiment, list_cells(settings, recipe, seed_count), work_dir, process_count)
     data_sets = {name: None for runner in runners.values() for name in runner.setting.data_sets}
@@ -111,7 +111,7 @@ def run_study(
     return pd.DataFrame(rows, columns=table.COLUMNS).astype({"n_seeds": "Int64"}), plot_scores_by_length(panels)
 
 
-def _cache_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
+def _build_key(setting: Setting, tables: Mapping[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> tuple[Any, ...]:
     data = [hashlib.sha256(tables[name].to_csv(index=False).encode()).hexdigest() for name in setting.data_sets]
     code = code_fingerprint(SettingRunner.__module__, recipe.task.resolve_network_class(recipe).__module__)
     settings: dict[str, Any] = msgspec.to_builtins(recipe)

@@ -14,7 +14,7 @@ from training.studies.argument_quality.protocol import Cell, SettingRunner
 from training.tuning import quality_grid
 
 
-class Correlations(NamedTuple):
+class PublishedCorrelations(NamedTuple):
     """Correlations published by Favreau et al. (2022)."""
 
     pearson: float
@@ -22,27 +22,27 @@ class Correlations(NamedTuple):
     kendall: float
 
 
-PUBLISHED: dict[str, dict[str, Correlations]] = {
+PUBLISHED: dict[str, dict[str, PublishedCorrelations]] = {
     "ukp": {
-        "BERT, pointwise": Correlations(0.44, 0.56, 0.40),
-        "mse": Correlations(0.45, 0.68, 0.51),
-        "hinge": Correlations(0.44, 0.60, 0.46),
-        "logistic": Correlations(0.38, 0.59, 0.45),
-        "softmax": Correlations(0.40, 0.67, 0.51),
-        "list_mle": Correlations(0.36, 0.61, 0.45),
-        "approx_ndcg": Correlations(0.47, 0.59, 0.44),
-        "ensemble": Correlations(0.48, 0.68, 0.51),
-        "Potash et al. 2019": Correlations(0.48, 0.69, 0.52),
+        "BERT, pointwise": PublishedCorrelations(0.44, 0.56, 0.40),
+        "mse": PublishedCorrelations(0.45, 0.68, 0.51),
+        "hinge": PublishedCorrelations(0.44, 0.60, 0.46),
+        "logistic": PublishedCorrelations(0.38, 0.59, 0.45),
+        "softmax": PublishedCorrelations(0.40, 0.67, 0.51),
+        "list_mle": PublishedCorrelations(0.36, 0.61, 0.45),
+        "approx_ndcg": PublishedCorrelations(0.47, 0.59, 0.44),
+        "ensemble": PublishedCorrelations(0.48, 0.68, 0.51),
+        "Potash et al. 2019": PublishedCorrelations(0.48, 0.69, 0.52),
     },
     "ibm": {
-        "BERT, pointwise": Correlations(0.42, 0.41, 0.22),
-        "mse": Correlations(0.30, 0.29, 0.20),
-        "hinge": Correlations(0.31, 0.31, 0.21),
-        "logistic": Correlations(0.33, 0.34, 0.24),
-        "softmax": Correlations(0.34, 0.33, 0.23),
-        "list_mle": Correlations(0.32, 0.31, 0.21),
-        "approx_ndcg": Correlations(0.29, 0.32, 0.22),
-        "ensemble": Correlations(0.35, 0.34, 0.23),
+        "BERT, pointwise": PublishedCorrelations(0.42, 0.41, 0.22),
+        "mse": PublishedCorrelations(0.30, 0.29, 0.20),
+        "hinge": PublishedCorrelations(0.31, 0.31, 0.21),
+        "logistic": PublishedCorrelations(0.33, 0.34, 0.24),
+        "softmax": PublishedCorrelations(0.34, 0.33, 0.23),
+        "list_mle": PublishedCorrelations(0.32, 0.31, 0.21),
+        "approx_ndcg": PublishedCorrelations(0.29, 0.32, 0.22),
+        "ensemble": PublishedCorrelations(0.35, 0.34, 0.23),
     },
 }
 

@@ -63,7 +63,7 @@ def compute_dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
     if not np.ptp(scores) > 0:
         raise TrainingError(f"{gold.name}: all dev pairs have the score {scores[0]}; lower the learning rate")
     labels = gold.dev["label"].to_numpy()
-    return _best_f1(labels, scores)[0] if gold.is_binary else _spearman(labels, scores)
+    return _find_best_f1(labels, scores)[0] if gold.is_binary else _spearman(labels, scores)
 
 
 def compute_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
@@ -71,7 +71,7 @@ def compute_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tup
     dev_score, labels = compute_dev_metric(gold, dev), gold.test["label"].to_numpy()
     if not gold.is_binary:
         return dev_score, _spearman(labels, test)
-    threshold = _best_f1(gold.dev["label"].to_numpy(), dev)[1]
+    threshold = _find_best_f1(gold.dev["label"].to_numpy(), dev)[1]
     return dev_score, 100 * float(f1_score(labels == 1, test >= threshold))
 
 
@@ -82,7 +82,7 @@ def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:
         dev, test = (100 * float(f1_score(split["label"] == 1, split["label"] >= 0)) for split in splits)
         return dev, test
     overlaps = [
-        np.array([_word_overlap(*pair) for pair in zip(split["first"], split["second"], strict=True)]) for split in splits
+        np.array([_compute_overlap(*pair) for pair in zip(split["first"], split["second"], strict=True)]) for split in splits
     ]
     return compute_metrics(gold, *overlaps)
 
@@ -91,12 +91,12 @@ def _spearman(labels: np.ndarray, scores: np.ndarray) -> float:
     return 100 * float(spearmanr(labels, scores).statistic)
 
 
-def _best_f1(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+def _find_best_f1(labels: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
     """Return the best F1 (percent) and its threshold."""
     f1, _, _, threshold = BinaryClassificationEvaluator.find_best_f1_and_threshold(scores, labels, True)
     return 100 * float(f1), float(threshold)
 
 
-def _word_overlap(first: str, second: str) -> float:
+def _compute_overlap(first: str, second: str) -> float:
     first_words, second_words = (set(text.lower().split()) for text in (first, second))
     return len(first_words & second_words) / len(first_words | second_words)

@@ -42,7 +42,7 @@ class SentencePool:
         texts = np.array(self.texts, dtype=object)
         return pd.DataFrame({"first": texts[sample[:, 0]], "second": texts[sample[:, 1]]})
 
-    def excluded_partners(self) -> list[np.ndarray]:
+    def list_excluded_partners(self) -> list[np.ndarray]:
         """Return, per sentence, the indices of the excluded partners: the sentence itself and its gold partners."""
         pairs = np.concatenate([self.gold, self.gold[:, ::-1], np.repeat(np.arange(len(self.texts))[:, None], 2, axis=1)])
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
@@ -93,7 +93,7 @@ def _pair_top_k(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, m
     `scores` yields the scores (sentences,) of all partners of each sentence; a sentence and its gold partners are excluded.
     """
     samples = []
-    for index, (row, excluded_indices) in enumerate(zip(scores, sentences.excluded_partners(), strict=True)):
+    for index, (row, excluded_indices) in enumerate(zip(scores, sentences.list_excluded_partners(), strict=True)):
         row[excluded_indices] = -np.inf
         candidates = np.flatnonzero(row > min_score)
         if len(candidates) > k:

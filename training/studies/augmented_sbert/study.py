@@ -25,9 +25,9 @@ from training.studies.augmented_sbert.trial import (
     UNADAPTED,
     UNTRAINED,
     Encoders,
-    Result,
     Settings,
     Trial,
+    TrialResult,
 )
 
 log = logging.getLogger(__name__)
@@ -46,10 +46,10 @@ class Cell(NamedTuple):
     source_task: str = ""  # source task of a domain adaptation
 
 
-class AugmentedSbertExperiment(Experiment[Cell, Result]):
+class AugmentedSbertExperiment(Experiment[Cell, TrialResult]):
     """Experiment whose cells are networks; to use files that workers cache later, create a new instance."""
 
-    name, unit, result_type = "augmented", "pairs", Result
+    name, unit, result_type = "augmented", "pairs", TrialResult
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
                 store = cache.open_store(f"augmented-{task}-{repetition}", key)
                 self._trials[task, repetition] = Trial(dataset, repetition, settings, encoders, store, device)
 
-    def cache_key(self, cell: Cell) -> object:
+    def get_cache_key(self, cell: Cell) -> object:
         """Return the names of the network and of its trials; the latter contain hashes of data and settings."""
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
@@ -81,14 +81,14 @@ class AugmentedSbertExperiment(Experiment[Cell, Result]):
         """Return a cell's task and repetition, which identify its trial; a trial's networks share gold networks and labels."""
         return cell.task, cell.repetition
 
-    def cost(self, cell: Cell) -> int:
+    def estimate_cost(self, cell: Cell) -> int:
         """Estimate the number of pairs that the network is trained on; a teacher's count twice."""
         relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
         factor = 2 if cell.network == STRATEGIES[-1] else 1
         gold = self._trials[self.group(cell)].gold
         return 1 + round(len(gold.train) * relative_costs.get(cell.network, 1.0 + factor * self._settings.silver_ratio))
 
-    def compute(self, cell: Cell) -> Result:
+    def compute(self, cell: Cell) -> TrialResult:
         """Train and evaluate a cell's network."""
         trial, source = self._get_trials(cell)
         result = trial.evaluate(cell.network, source)
@@ -139,7 +139,7 @@ def run_study(
     sources = [source for source, target in ADAPTATIONS if target in tasks]
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys([*tasks, *sources])}
     cells = _list_cells(tasks, repetition_count)
-    results: dict[Cell, Result] = {}
+    results: dict[Cell, TrialResult] = {}
     for is_adapted in (False, True):  # adaptations last: they need the source task's networks
         batch = [cell for cell in cells if bool(cell.source_task) == is_adapted]
         experiment = AugmentedSbertExperiment(gold, repetition_count, settings, teacher, student, cache, device)
@@ -164,7 +164,7 @@ def _format_name(cell: Cell) -> str:
     return f"{'trained on' if cell.network == UNADAPTED else 'adapted from'} {cell.source_task}"
 
 
-def _summarise(gold: dict[str, PairDataset], results: dict[Cell, Result]) -> pd.DataFrame:
+def _summarise(gold: dict[str, PairDataset], results: dict[Cell, TrialResult]) -> pd.DataFrame:
     """Tabulate means and standard deviations over repetitions, next to the published results."""
     rows = []
     for task in dict.fromkeys(cell.task for cell in results):

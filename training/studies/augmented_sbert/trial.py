@@ -107,7 +107,7 @@ class Encoders:
     student: Path
 
 
-class Result(msgspec.Struct):
+class TrialResult(msgspec.Struct):
     """Result of training and evaluating a network; metrics are in percent."""
 
     dev: float
@@ -141,7 +141,7 @@ class Trial:
         """Unique name: task, repetition and hash of settings and data."""
         return self._cache.directory.name
 
-    def evaluate(self, network: str, source: Trial | None = None) -> Result:
+    def evaluate(self, network: str, source: Trial | None = None) -> TrialResult:
         """Evaluate a network on dev and test; for domain adaptation, `source` is the trial of the source task."""
         start = time.monotonic()
         if network == BASELINE:
@@ -150,7 +150,7 @@ class Trial:
             model, silver_count = self._load_or_train(network, source)
             dev, test = compute_metrics(self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test)))
         shutil.rmtree(self._cache.directory / _format_cache_name(network, source), ignore_errors=True)  # states of the seeds
-        return Result(dev, test, silver_count, round(time.monotonic() - start, 1))
+        return TrialResult(dev, test, silver_count, round(time.monotonic() - start, 1))
 
     def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
         """Load or train a network; return it with the number of silver training pairs."""

@@ -139,4 +139,4 @@ def test_validations_are_spaced_evenly(settings: dict[str, int], validations: li
 )
 def test_learning_rate_warms_up_and_decays(settings: dict[str, Any], factors: list[float]) -> None:
     plan = build_schedule(**settings)
-    assert [plan.learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)
+    assert [plan.get_learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)

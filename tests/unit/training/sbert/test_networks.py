@@ -45,7 +45,7 @@ def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pai
     assert np.array_equal(exact, scores)
     assert rounded.dtype == np.float32
     assert 0 < abs(rounded - scores).max() < 0.01
-    rows = TrainingSetup(encoder, TEACHER, pairs, CPU)._dataset().to_pandas()
+    rows = TrainingSetup(encoder, TEACHER, pairs, CPU)._build_dataset().to_pandas()
     swapped = pairs.rename(columns={"first": "second", "second": "first"})
     assert rows.equals(pd.concat([pairs, swapped], ignore_index=True)[rows.columns])
 

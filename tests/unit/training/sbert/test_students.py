@@ -26,7 +26,7 @@ from training.fitting.recipe import Recipe
 from training.fitting.validation import build_encoder_scorer, validate_candidates
 from training.sbert.networks import TrainingConfig, build_network, encode_texts, score_pairs
 from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
-from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, Variant
+from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, TrainingVariant
 from training.sbert.validation import ConclusionValidator
 from training.tasks import load_recipe
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
@@ -139,16 +139,16 @@ def test_teacher_labels_the_silver_pairs(work_dir: Path, recipe_file: str, other
     fine_tuned = build_experiment(work_dir, recipe, teacher_encoder=teacher)
     zero_shot = build_experiment(work_dir, recipe, teacher_encoder=teacher, train_teacher=False)
     silver, labels = experiment.silver, [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)]
-    untrained = build_network(other_encoder, zero_shot._training_config(TEACHER), recipe.seed, CPU)
+    untrained = build_network(other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU)
     assert labels[2] == pytest.approx(score_pairs(untrained, silver), abs=1e-6)
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
     assert labels[0] == pytest.approx(score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6)
     assert len(silver) == 30
-    training_pairs = experiment._build_setup(Variant("cosine", "gold and silver")).pairs
+    training_pairs = experiment._build_setup(TrainingVariant("cosine", "gold and silver")).pairs
     assert training_pairs[["first", "second", "label"]].equals(pd.concat([experiment.gold, silver], ignore_index=True))
     changes: list[dict[str, object]] = [{"gold_arguments": 21}, {"bm25_depth": 4}, {"max_silver_pairs": 31}]
     experiments = [experiment, fine_tuned, zero_shot, *(build_experiment(work_dir, recipe, **change) for change in changes)]
-    assert len({part.cache_key(TEACHER) for part in experiments}) == 6
+    assert len({part.get_cache_key(TEACHER) for part in experiments}) == 6
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str,
     with torch.inference_mode():
         vectors = torch.cat([checkpoint.network.encode(*pad([premise])) for premise in ids]).numpy()
     student, untrained = (
-        encode_texts(experiment.load_or_train(network), texts) for network in (Variant("cosent", "gold"), UNTRAINED)
+        encode_texts(experiment.load_or_train(network), texts) for network in (TrainingVariant("cosent", "gold"), UNTRAINED)
     )
     assert vectors == pytest.approx(student, abs=2e-3)  # stored in half precision
     assert vectors != pytest.approx(untrained, abs=2e-3)

@@ -21,7 +21,7 @@ from training.sbert.networks import TrainingConfig, get_encoder, score_pairs
 from training.studies.augmented_sbert import metrics, trial
 from training.studies.augmented_sbert.metrics import PUBLISHED
 from training.studies.augmented_sbert.study import Cell, _summarise
-from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Result, Settings, Trial
+from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Settings, Trial, TrialResult
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -76,9 +76,9 @@ def test_study_caches_results_and_keeps_other_rows(
 ) -> None:
     evaluated: list[str] = []
 
-    def evaluate(trial: Trial, network: str, source: Trial | None = None) -> Result:
+    def evaluate(trial: Trial, network: str, source: Trial | None = None) -> TrialResult:
         evaluated.append(network)
-        return Result(50.0, float(len(evaluated)), 0, 1.0)
+        return TrialResult(50.0, float(len(evaluated)), 0, 1.0)
 
     monkeypatch.setattr(Trial, "evaluate", evaluate)
     file = tmp_path / "table.csv"
@@ -163,9 +163,9 @@ def build_gold(is_binary: bool) -> PairDataset:
 
 def test_summary_has_means_over_repetitions_and_published_values() -> None:
     results = {
-        Cell("mrpc", 0, "untrained"): Result(80.0, 81.0, 0, 1.0),
-        Cell("mrpc", 0, "bm25"): Result(84.0, 82.0, 100, 20.0),
-        Cell("mrpc", 1, "bm25"): Result(86.0, 83.0, 104, 30.0),
+        Cell("mrpc", 0, "untrained"): TrialResult(80.0, 81.0, 0, 1.0),
+        Cell("mrpc", 0, "bm25"): TrialResult(84.0, 82.0, 100, 20.0),
+        Cell("mrpc", 1, "bm25"): TrialResult(86.0, 83.0, 104, 30.0),
     }
     table = _summarise({"mrpc": build_gold(is_binary=True)}, results).set_index("network")
     assert table.loc["bm25", ["test", "dev", "silver_pairs", "seconds", "repetitions"]].tolist() == [82.5, 85.0, 102.0, 25.0, 2]

@@ -20,7 +20,7 @@ from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import protocol
 from training.studies.argument_quality.metrics import MEASURES
 from training.studies.argument_quality.protocol import Setting
-from training.studies.argument_quality.study import _cache_key
+from training.studies.argument_quality.study import _build_key
 from training.studies.argument_quality.table import PUBLISHED, _tabulate_measures
 from training.tasks.quality import QualitySpec
 from training.tuning.quality_grid import MEASURES as RERANKING_MEASURES
@@ -127,7 +127,7 @@ def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monke
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
 
     def get_key(recipe: Recipe) -> object:
-        return _cache_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
+        return _build_key(Setting(("ukp",)), {"ukp": pd.DataFrame()}, recipe, torch.device("cpu"))
 
     task = QualitySpec(("ukp",), loss="mse")
     recipe = Recipe(ranker="tfr_bert", task=task, encoder=EncoderSettings(name="tiny"))

@@ -36,7 +36,7 @@ def test_sentences_are_indexed_in_order_of_occurrence() -> None:
     sentences = SentencePool.from_pairs(pairs)
     assert sentences.texts == ["b", "a", "c", "d"]
     assert sentences.gold.tolist() == [[0, 1], [1, 3], [0, 2]]
-    assert [sorted(row.tolist()) for row in sentences.excluded_partners()] == [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
+    assert [sorted(row.tolist()) for row in sentences.list_excluded_partners()] == [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
     assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == [["b", "d"], ["a", "c"]]
 
 
