@@ -50,9 +50,8 @@ class RankOptions:
 def rank(options: RankOptions) -> None:
     """Write <team>-<system>.txt for every requested system (default: all available), and the primary system's run as run.txt.
 
-    The primary system is the first requested one, else fusion.
-
-    Skips systems with an existing run for the same inputs, settings, checkpoints and code.
+    The primary system is the first requested one, else fusion. Systems whose run exists for the same inputs, settings,
+    checkpoints and code are skipped.
 
     Raises:
         UsageError, InputError, OutputError: If an option, the input or a directory is invalid.

@@ -26,9 +26,7 @@ class LinearMember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     checkpoints: dict[str, str]  # fingerprints by checkpoint name
-    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(
-        name="best"
-    )  # number of top documents per topic added to the pool
+    pool_depth: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = msgspec.field(name="best")  # number of top documents in the pool
     weight: BoundedFloat
 
 

@@ -83,14 +83,10 @@ class RM3(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fb_docs: Annotated[int, Meta(ge=1, le=1000)] = field(default=10, name="documents")  # feedback documents
     fb_terms: Annotated[int, Meta(ge=0, le=1000)] = field(default=10, name="terms")  # expansion terms
     original_query_weight: Fraction = field(default=0.5, name="original")  # λ, weight of the original query
-    document_weighting: Literal["score", "equal"] = field(
-        default="score", name="feedback"
-    )  # weights of feedback documents: softmax of scores, or uniform
+    document_weighting: Literal["score", "equal"] = field(default="score", name="feedback")  # softmax of scores, or uniform
     weighted_terms: bool = field(default=True, name="weighted")  # false: all terms of the expanded query have weight 1
     min_df: Annotated[int, Meta(ge=0)] = field(default=2, name="least_df")  # rarer terms are excluded
-    max_df_ratio: NonNegative = field(
-        default=0.1, name="most_df"
-    )  # fraction of all documents; terms at or above it are excluded
+    max_df_ratio: NonNegative = field(default=0.1, name="most_df")  # fraction of documents; terms at or above it are excluded
 
 
 class LexicalParameters(msgspec.Struct, frozen=True, dict=True, forbid_unknown_fields=True):
