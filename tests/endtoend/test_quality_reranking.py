@@ -13,11 +13,12 @@ from submission.storage.atomic_files import sha256_file
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import read_files
-from tests.endtoend.conftest import Capture, Execute, Log
+from tests.endtoend.conftest import Execute
 from tests.unit.training.data.quality_files import write_ibm, write_ukp
 from training.__main__ import main
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank
 from training.data.quality import prepare_quality
+from training.tasks import load_recipe
 
 RECIPE = """ranker = "tfr_bert"
 [lengths]
@@ -60,24 +61,14 @@ def test_network_trained_on_two_data_sets_names_both(work: Path) -> None:
     sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
     assert f"Trained on {sources}. Hashes" in card
     assert "- quality.loss: list_mle" in card
+    load_recipe(str(work.parent / "order.toml")).task.prepare_again(work.parent / "published", work.parent / "again", {})
+    assert read_files(work.parent / "again" / "quality") == read_files(work / "quality")
     files = [*ukp_conv_arg_rank.list_files(work.parent / "published"), *ibm_argq.list_files(work.parent / "published")]
     assert json.loads((checkpoint / "provenance.json").read_text())["training_data"] == {
         "input": {file.name: sha256_file(file) for file in files},
         "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
         "licence": "CC BY-SA and terms of IBM Research",
     }
-
-
-@pytest.mark.slow
-def test_network_is_reproduced_from_the_published_data(work: Path, capsys: Capture, caplog: Log) -> None:
-    recipe, again = work.parent / "order.toml", work.parent / "again"
-    recipe.write_text(RECIPE.replace("epochs = 2", "epochs = 1"))
-    flags = ["-i", str(work.parent / "published"), "--checkpoints", str(work / "checkpoints"), "--work-dir", str(again)]
-    assert main(["reproduce", str(recipe), *flags, "--device", "cpu"]) in (0, 8)
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:4]] == ["Pearson", "Spearman", "Kendall"]
-    assert "Recipe has changed: training.epochs was 2, is now 1" in caplog.text
-    assert "Training data differ" not in caplog.text
-    assert read_files(again / "quality") == read_files(work / "quality")
 
 
 def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
