@@ -21,9 +21,12 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, rank, reading, readme, training, word_networks
+from tests.benchmarks import encoders, engine, indexes, rank, reading, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import write_full_size
+from training.report.readme import replace_section
+
+README = Path(__file__).with_name("README.md")
 
 
 @dataclass
@@ -100,7 +103,7 @@ def main() -> None:
     """Run the benchmarks on the command line and print their results, or update the README."""
     args = parse_arguments()
     if args.readme:
-        readme.update(args.readme)
+        update_readme(args.readme)
         return
     logging.disable(logging.INFO)
     limit_threads()
@@ -124,6 +127,19 @@ def _save(file: Path, name: str, rows: list[Result]) -> None:
     merged = (json.loads(file.read_text())["results"] if file.exists() else {}) | {name: [asdict(row) for row in rows]}
     ordered = {name: merged[name] for name in BENCHMARKS if name in merged}
     file.write_text(json.dumps({"machine": machine, "results": ordered}, indent=1, ensure_ascii=False) + "\n")
+
+
+def update_readme(results: Path, readme: Path = README) -> None:
+    """Replace the generated section of a README by a table of the benchmark results in a JSON file."""
+    content = json.loads(results.read_text(encoding="utf-8"))
+    lines = ["| task | ours | baseline | ratio | target |", "|---|---|---|---|---|"]
+    for result in (result for rows in content["results"].values() for result in rows):
+        target = "" if result["target"] is None else f"{result['target']:g}"
+        baseline = f"{result['baseline_name']}: {result['baseline']}"
+        lines.append(f"| {result['task']} | {result['ours']} | {baseline} | {result['ratio']:.2f} | {target} |")
+    machine = content["machine"]
+    text = "\n".join(lines) + f"\n\n{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}.\n"
+    replace_section(readme, "speed", text)
 
 
 if __name__ == "__main__":

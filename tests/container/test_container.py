@@ -64,20 +64,6 @@ def create_writable(directory: Path) -> Path:
     return directory
 
 
-def start(image: Image, input_dir: Path, output: Path) -> subprocess.Popen[str]:
-    """Start ranking with all systems in a container, and return the process when it has written fingerprint.json."""
-    process = image.start(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
-    while not (output / "fingerprint.json").exists():
-        assert process.poll() is None
-        time.sleep(0.1)
-    return process
-
-
-def run(image: Image, input_dir: Path, output: Path) -> tuple[int, str]:
-    """Rank with all systems in a container; return the exit code and the log."""
-    return image.run(COMMAND, {"/in": (input_dir, "ro"), "/out": (output, "rw")}, {})
-
-
 def read_runs(directory: Path) -> dict[str, bytes]:
     """Map the name of each run file in a directory to its content."""
     return {file.name: file.read_bytes() for file in sorted(directory.glob("*.txt"))}
@@ -122,14 +108,6 @@ def test_tira_commands_write_the_runs_of_run_sh(
     assert inputs[0] == inputs[1]
 
 
-def test_default_command_writes_all_runs(image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
-    output = create_writable(tmp_path / "out")
-    code, log = run(image, input_dir, output)
-    assert code == 0, log
-    assert read_runs(output) == read_runs(expected_dir)
-    assert len(read_runs(output)) == len(SYSTEMS) + 1
-
-
 def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
     image, (output, temporary_dir) = Image(build_dir, ray=True), (create_writable(tmp_path / name) for name in ("out", "tmp"))
     assert image.measure_size() < MAX_IMAGE_BYTES + 0.3e9
@@ -153,23 +131,20 @@ def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> N
     assert "text is used as conclusion and premise" in log
 
 
-def test_second_container_on_the_same_output_fails(image: Image, input_dir: Path, tmp_path: Path) -> None:
-    output = create_writable(tmp_path / "out")
-    first = start(image, input_dir, output)
-    code, log = run(image, input_dir, output)
-    assert (code, "in use by another process" in log) == (5, True)
-    first.kill()
-    first.communicate()
-
-
 def test_interrupted_container_exits_cleanly_and_resumes(
     image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
 ) -> None:
     output = create_writable(tmp_path / "out")
-    process = start(image, input_dir, output)
+    mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw")}
+    process = image.start(COMMAND, mounts, {})
+    while not (output / "fingerprint.json").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
     [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()  # process 1 of the container
     os.kill(int(child), signal.SIGTERM)
     assert "interrupted; run the same command again" in process.communicate()[1]
     assert not [file for file in output.iterdir() if file.name.startswith(".")]
-    assert run(image, input_dir, output)[0] == 0
+    code, log = image.run(COMMAND, mounts, {})
+    assert code == 0, log
     assert read_runs(output) == read_runs(expected_dir)
+    assert len(read_runs(output)) == len(SYSTEMS) + 1

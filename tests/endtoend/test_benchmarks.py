@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, rank, reading, readme, training, word_networks
-from tests.benchmarks.__main__ import BENCHMARKS
+from tests.benchmarks import encoders, indexes, rank, reading, training, word_networks
+from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size
 from tests.conftest import SAMPLE
@@ -66,9 +66,9 @@ def test_unequal_scores_raise() -> None:
 
 
 def test_readme_table_matches_results(tmp_path: Path) -> None:
-    results = readme.README.with_name("results.json")
+    results = README.with_name("results.json")
     stored = json.loads(results.read_text(encoding="utf-8"))["results"]
     assert list(stored) == [name for name in BENCHMARKS if name in stored]
-    copy = Path(shutil.copy(readme.README, tmp_path))
-    readme.update(results, copy)
-    assert copy.read_text(encoding="utf-8") == readme.README.read_text(encoding="utf-8")
+    copy = Path(shutil.copy(README, tmp_path))
+    update_readme(results, copy)
+    assert copy.read_text(encoding="utf-8") == README.read_text(encoding="utf-8")
