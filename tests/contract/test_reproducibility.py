@@ -1,4 +1,4 @@
-"""Tests that results that are incomplete, damaged or of another input are computed again, to the same bytes."""
+"""Tests that results depend on neither engine, threads nor order, and are computed again, to the same bytes, if damaged."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import io
 import itertools
 import json
 import os
+import pickle
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from submission.__main__ import main
+from submission.engine.base import Item, LocalEngine, Result
 from tests.conftest import read_files, write_tiny_ranker
 from tests.contract.conftest import KINDS
 from tests.contract.input_files import DEEP
@@ -61,13 +64,64 @@ def copy(complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, 
     return Ranking(tmp_path / "copy", topics_and_corpus, all_checkpoints_dir)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_stopped_systems_resume(
-    name: str, complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
+@pytest.fixture
+def fresh(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> Ranking:
+    """Return the command of `complete` with an empty output and cache."""
+    return Ranking(tmp_path / "fresh", topics_and_corpus, all_checkpoints_dir)
+
+
+class RemoteEngine(LocalEngine):
+    """Local engine that pickles shards and results, as remote workers require, and completes the shards in reverse order."""
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[tuple[int, Item]], device: torch.device
+    ) -> Iterator[tuple[int, Result]]:
+        for pickled in [pickle.dumps((function, index, item)) for index, item in items][::-1]:
+            unpickled, index, item = pickle.loads(pickled)
+            yield index, pickle.loads(pickle.dumps(unpickled(item)))
+
+
+def test_engine_does_not_affect_results(complete: Ranking, fresh: Ranking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.rank.open_engine", lambda *_: nullcontext(RemoteEngine()))
+    assert fresh.rank() == read_files(complete.output)
+    assert fresh.read_cache() == complete.read_cache()
+
+
+@pytest.mark.parametrize(
+    ("systems", "threads"),
+    [(("snrm", "sbert"), 2), (KINDS[::-1], 1), (("gru",), 1)],
+    ids=["threads", "reversed", "alone"],
+)
+def test_threads_and_other_systems_do_not_affect_runs(
+    systems: tuple[str, ...], threads: int, complete: Ranking, fresh: Ranking
 ) -> None:
+    try:
+        torch.set_num_threads(threads)
+        files = fresh.rank(*systems)
+    finally:
+        torch.set_num_threads(1)
+    runs = {f"aragorn-{name}.txt" for name in systems}
+    expected = read_files(complete.output)
+    assert {name: files[name] for name in runs} == {name: expected[name] for name in runs}
+    assert files["run.txt"] == files[f"aragorn-{systems[0]}.txt"]
+
+
+def test_order_of_arguments_and_files_does_not_affect_runs(
+    complete: Ranking, corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path
+) -> None:
+    corpus_file, expected = corpus_with_topics / "args-me.json", read_files(complete.output)
+    arguments = json.loads(corpus_file.read_text())["arguments"][::-1]
+    corpus_file.unlink()
+    for name, part in (("idebate", arguments[::2]), ("debatewise", arguments[1::2])):
+        (corpus_with_topics / f"{name}.json").write_text(json.dumps({"arguments": part}))
+    files = Ranking(tmp_path / "reordered", corpus_with_topics, all_checkpoints_dir).rank()
+    assert files | {"fingerprint.json": expected["fingerprint.json"]} == expected
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_stopped_systems_resume(name: str, complete: Ranking, fresh: Ranking) -> None:
     """Stop the first execution before it renames an 8th complete file, the second before a 14th, and so on."""
     replace, renames, stops = Path.replace, 0, 0
-    ranking = Ranking(tmp_path / "stopped", topics_and_corpus, all_checkpoints_dir)
 
     def replace_or_stop(old: Path, new: Path) -> Path:
         nonlocal renames, stops
@@ -79,13 +133,13 @@ def test_stopped_systems_resume(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "replace", replace_or_stop)
-        while not (ranking.output / "ir-metadata.yml").exists():
+        while not (fresh.output / "ir-metadata.yml").exists():
             with suppress(KeyboardInterrupt):
-                ranking.rank(name)
+                fresh.rank(name)
     assert stops >= 2
     run, expected = f"aragorn-{name}.txt", complete.read_cache()
-    assert read_files(ranking.output)[run] == read_files(complete.output)[run]
-    assert ranking.read_cache() == {file: expected[file] for file in ranking.read_cache()}
+    assert read_files(fresh.output)[run] == read_files(complete.output)[run]
+    assert fresh.read_cache() == {file: expected[file] for file in fresh.read_cache()}
 
 
 def reverse(file: Path) -> None:
