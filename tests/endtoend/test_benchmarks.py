@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from submission.output.ir_metadata import measure_peak_memory
 from tests.benchmarks import encoders, indexes, rank, reading, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
-from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
+from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target, run_process
 from tests.benchmarks.synthetic_inputs import write_full_size
 from tests.conftest import SAMPLE
 
@@ -63,6 +64,14 @@ def test_unequal_scores_raise() -> None:
     word_networks.check_equal(torch.tensor([1.0, 200.0]), torch.tensor([1.0, 200.001]), 1e-5)
     with pytest.raises(AssertionError, match="scores differ from the baseline"):
         word_networks.check_equal(torch.tensor([1.5, 2.0]), torch.tensor([1.0, 2.0]), 1e-5)
+
+
+def test_peak_memory_excludes_the_parent_process() -> None:
+    process = run_process("-c", "print('done')")
+    assert process.output == "done\n"
+    assert 1e6 < process.peak < 1e8 < measure_peak_memory()
+    with pytest.raises(RuntimeError, match=r"exit code 3\n.*broken"):
+        run_process("-c", "import sys; sys.stderr.write('broken'); sys.exit(3)")
 
 
 def test_readme_table_matches_results(tmp_path: Path) -> None:

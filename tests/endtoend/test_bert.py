@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
-from tokenizers import Tokenizer
 
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
 from training.fitting.initialisation import read_encoder_config
@@ -133,14 +131,9 @@ def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fa
         PretrainedEncoder("nowhere")
 
 
-def test_default_encoder_hash_and_tokenisation() -> None:
+def test_default_encoder_is_identified() -> None:
     pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
     assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
     config = read_encoder_config(pretrained, 3)
     assert (config["cls"], config["sep"]) == (101, 102)
     assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)
-    pieces = WordPieceTokeniser(Tokenizer.from_file(str(pretrained.folder / "tokenizer.json")), MaxLengths(5, 4))
-    ids = pieces.encode_query("Should teachers get tenure? See http://example.org/x")
-    assert ids == [2323, 5089, 2131, 7470, 1029]
-    assert pieces.encode_premise("http://example.org Should teachers get tenure?") == ids[:4]
-    assert pieces.encode_premise("") == []

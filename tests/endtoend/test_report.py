@@ -15,20 +15,10 @@ from submission.data.dataset import Dataset
 from submission.data.runs import read_run
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.enrichers.deepct import DeepCT
-from submission.retrieval.lexical import BM25, RM3, Dirichlet
 from submission.storage.atomic_files import sha256_file
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
-from tests.conftest import (
-    ParsedPage,
-    copy_with_topics,
-    load_documents,
-    write_deepct,
-    write_lexical,
-    write_quality_reranking,
-    write_targer,
-    write_tiny_ranker,
-)
+from tests.conftest import ParsedPage, copy_with_topics, load_documents
 from tests.endtoend.conftest import Capture, MakeExecution
 from training.__main__ import main as training
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
@@ -41,7 +31,7 @@ NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_d
 
 
 @pytest.fixture(scope="module")
-def report_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report_dir(corpus: Path, all_checkpoints_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a directory with an input whose texts contain HTML markup, and with checkpoints, runs, qrels and a report."""
     directory = tmp_path_factory.mktemp("report_dir")
     file = copy_with_topics(corpus, directory / "input") / "args-me.json"
@@ -51,17 +41,7 @@ def report_dir(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         argument["conclusion"] += f" {MARKUP}"
         argument["premises"][0]["text"] += f" {MARKUP}"
     file.write_text(json.dumps(content))
-    checkpoints = directory / "checkpoints"
-    write_tiny_ranker(checkpoints, "gru", 0)
-    write_tiny_ranker(checkpoints, "tfr_bert", 0)
-    write_lexical(checkpoints, "bm25_arguments", BM25())
-    write_lexical(checkpoints, "dirichlet", Dirichlet())
-    write_lexical(checkpoints, "dirichlet_rm3", Dirichlet(), RM3(5, 8, 0.5, max_df_ratio=1.0))
-    write_lexical(checkpoints, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
-    write_lexical(checkpoints, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    write_deepct(checkpoints, "deepct")
-    write_targer(checkpoints, "targer_essays")
-    write_quality_reranking(checkpoints, "quality", 7, 2.0)
+    shutil.copytree(all_checkpoints_dir, directory / "checkpoints")
     flags = [*build_path_flags(directory), "-o", str(directory / "out"), "--device", "cpu"]
     assert submission(["rank", *flags, *(f"--system={name}" for name in NAMES)]) == 0
     top = read_run(directory / "out" / "aragorn-bm25.txt").groupby("qid").head(20)
