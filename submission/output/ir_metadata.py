@@ -14,7 +14,7 @@ import yaml
 
 from submission import __version__
 from submission.output.run_directory import METADATA_FILE
-from submission.paths import PROJECT_DIR
+from submission.output.source_code import get_commit, get_repository
 from submission.storage.atomic_files import get_printable_name, read_regular, write_atomic
 from submission.storage.checkpoint_directory import read_provenance
 from submission.storage.code_fingerprint import get_library_versions, list_program_files, program_fingerprint
@@ -42,8 +42,8 @@ def write_ir_metadata(
             "executable": {"cmd": shlex.join(["./run.sh", *argv])},
             "source": {
                 "lang": ["Python"],
-                "repository": os.environ.get("ARAGORN_SOURCE") or PROJECT_DIR.as_uri(),
-                "commit": os.environ.get("ARAGORN_REVISION") or "unknown",
+                "repository": get_repository(),
+                "commit": get_commit(),
                 "version": __version__,
                 "sha256": program_fingerprint(),
             },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from submission import __version__
 from submission.__main__ import main
 from submission.fusion.regression import RegressionEnsemble
 from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.output.source_code import get_commit, get_repository
 from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
@@ -123,6 +125,45 @@ def test_metadata_of_an_input_run(command: list[str], corpus_with_topics: Path, 
     methods = get_methods(metadata)
     assert methods["me-bm25"]["ranks"] == "the ranking in run.txt, unchanged"
     assert {entry["ranks"] for name, entry in methods.items() if name != "me-bm25"} == {"the documents in run.txt"}
+
+
+REMOTES = {  # repository in the metadata by URL of the clone's remote
+    "https://user:p@ss@example.org/a.git": "https://example.org/a.git",
+    "https://token@example.org/a?private_token=b": "https://example.org/a",
+    "ssh://git:password@example.org:22/a": "ssh://example.org:22/a",
+    "git@example.org:a/b.git": "git@example.org:a/b.git",
+    "/srv/C#/a b": "/srv/C#/a b",
+}
+
+
+@pytest.mark.parametrize("remote", [*REMOTES, None])
+def test_clone_is_named_by_remote_and_commit(remote: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARAGORN_SOURCE", "ARAGORN_REVISION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("submission.output.source_code.PROJECT_DIR", tmp_path)
+    assert (get_repository(), get_commit()) == (tmp_path.as_uri(), "unknown")
+
+    def git(*arguments: str) -> str:
+        return subprocess.check_output(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a", *arguments], text=True
+        )
+
+    git("init", "-q")
+    assert get_commit() == "unknown"  # nothing is committed
+    (tmp_path / "file").write_text("first")
+    git("add", "file")
+    git("commit", "-qm", "first")
+    git("tag", "v1")
+    if remote:
+        git("remote", "add", "upstream", remote)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    repository, commit = get_repository(), get_commit()
+    monkeypatch.delenv("GIT_DIR")
+    assert (repository, commit) == (REMOTES[remote] if remote else tmp_path.as_uri(), git("rev-parse", "HEAD").strip())
+    (tmp_path / "file").write_text("second")
+    assert get_commit() == f"{commit}-dirty"
+    monkeypatch.setenv("PATH", "")
+    assert (get_repository(), get_commit()) == (tmp_path.as_uri(), "unknown")
 
 
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
