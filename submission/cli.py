@@ -13,7 +13,7 @@ from submission.data.orders import AUTO_ORDER, ORDERS
 from submission.errors import SubmissionError, abbreviate, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging
-from submission.standard_streams import checked_streams
+from submission.standard_streams import handle_stream_errors
 
 T = TypeVar("T")
 Handler = Callable[[argparse.Namespace], None]
@@ -21,7 +21,7 @@ Handler = Callable[[argparse.Namespace], None]
 
 def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
     """Parse `argv` (None: the process's command line), call the subcommand's handler and return the exit code."""
-    with checked_streams():
+    with handle_stream_errors():
         try:
             args = parser.parse_args(argv)
             args.argv = (sys.argv[1:] if argv is None else argv)[1:]

@@ -11,8 +11,8 @@ from submission.errors import OutputError
 
 
 @contextmanager
-def checked_streams() -> Iterator[None]:
-    """Replace characters that a standard stream cannot decode or encode; write to stdout and stderr by a `_CheckedStream`."""
+def handle_stream_errors() -> Iterator[None]:
+    """Replace characters that stdin or stdout cannot decode or encode; handle write errors as `_CheckedStream` does."""
     for stream in (sys.stdin, sys.stdout):  # stderr escapes such characters by default
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -87,8 +87,8 @@ def load_or_build_dense_index(
 ) -> DenseIndex:
     """Index named texts; encode those that have no vector in `store`, and add their vectors to it.
 
-    The checkpoint must be of a DenseRanker. All vectors of `store` must be of this checkpoint and kind of device; they may be
-    of other texts, because a vector is the same in whatever order and company its text is encoded.
+    The checkpoint must be of a DenseRanker. All vectors of `store` must be of this checkpoint and device type; they may be of
+    other texts, because a vector does not depend on the other texts or their order.
 
     Raises:
         OutputError: If vectors cannot be written or read back.
@@ -97,8 +97,8 @@ def load_or_build_dense_index(
     rows = store.find(keys)
     if (rows < 0).any():
         first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)[1]
-        missing = first_positions[rows[first_positions] < 0]
-        longest_first = missing[np.argsort(-lengths[missing], kind="stable")]
+        missing_positions = first_positions[rows[first_positions] < 0]
+        longest_first = missing_positions[np.argsort(-lengths[missing_positions], kind="stable")]
         _encode_missing(texts, keys, longest_first, checkpoint, device, store, engine)
         rows = store.find(keys)
         if (rows < 0).any():
@@ -128,8 +128,8 @@ def _encode_missing(
     """Encode the texts at `positions` in shards, and append each shard's vectors, so that an interrupted run can resume."""
     shards = [positions[start : start + SHARD_SIZE] for start in range(0, len(positions), SHARD_SIZE)]
     inputs = ((index, texts.load([texts.names[position] for position in shard])) for index, shard in enumerate(shards))
-    encoded = engine.map(partial(encode_shard, checkpoint, texts.input_type, device), inputs, device)
-    progress_items = ((result, len(shards[result[0]])) for result in encoded)
+    indexed_vectors = engine.map(partial(encode_shard, checkpoint, texts.input_type, device), inputs, device)
+    progress_items = ((result, len(shards[result[0]])) for result in indexed_vectors)
     for index, vectors in track_weighted(progress_items, len(positions), checkpoint.network.get_name(), "texts"):
         store.append([keys[position] for position in shards[index]], decode_npy(vectors))
 
@@ -189,7 +189,7 @@ def encode_shard(
 def encode_texts(
     texts: Sequence[TokenIds], ranker: DenseRanker, device: torch.device, precision: torch.dtype | None = None
 ) -> np.ndarray:
-    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]`, whatever the other texts are.
+    """Compute the vectors (N, V) float16 of tokenised texts; row i is the vector of `texts[i]` and depends on no other text.
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """

@@ -44,7 +44,7 @@ class VectorStore:
         return vectors
 
     def find(self, keys: Sequence[bytes]) -> np.ndarray:
-        """Return the rows (N,) in `vectors` of texts by their keys; -1 for texts without a vector."""
+        """Return the rows (N,) of `vectors` that belong to the texts with these keys; -1 for texts without a vector."""
         self._map_new_records()
         return np.array([self._rows.get(key, -1) for key in keys], dtype=int)
 

@@ -78,7 +78,7 @@ class DenseConclusionStage(DenseStage):
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank the premises of the conclusions nearest to each topic by the cosine similarity of conclusion and topic."""
         topics = execution.topics
-        docnos_by_conclusion, index = execution.compute_once_per_collection(self, "index", partial(self._index, execution))
+        docnos_by_conclusion, index = execution.compute_once_per_collection(self, "index", partial(self._index_all, execution))
         nearest_conclusions = index.search(self._encode_topics(execution, topics), MAX_CONCLUSIONS)
         rows = [
             (qid, docno, score)
@@ -88,7 +88,7 @@ class DenseConclusionStage(DenseStage):
         ]
         return rank_by_score(pd.DataFrame(rows, columns=["qid", "docno", "score"]), topics)
 
-    def _index(self, execution: Execution) -> tuple[dict[str, list[str]], DenseIndex]:
+    def _index_all(self, execution: Execution) -> tuple[dict[str, list[str]], DenseIndex]:
         """Return the docnos of each distinct conclusion, and the index of the conclusions."""
         cache = execution.open_collection_cache("conclusion-groups", code_fingerprint(group_by_conclusion.__module__))
         docnos_by_conclusion = group_by_conclusion(execution.documents.read_conclusions, cache)
@@ -126,11 +126,11 @@ class DensePremiseStage(DenseStage):
         if checkpoint.network.config.scope == "conclusions":
             candidates = [execution.get_ranking(stage)[["qid", "docno"]] for stage in self.get_dependencies()]
             return self.rank_pairs(execution, pd.concat(candidates, ignore_index=True).drop_duplicates(ignore_index=True))
-        index = execution.compute_once_per_collection(self, "index", partial(self._index, execution))
+        index = execution.compute_once_per_collection(self, "index", partial(self._index_all, execution))
         hits = zip(topics["qid"], index.search(self._encode_topics(execution, topics), MAX_DEPTH), strict=True)
         return build_rankings([row for qid, (docnos, scores) in hits for row in make_ranking_rows(qid, docnos, scores)])
 
-    def _index(self, execution: Execution) -> DenseIndex:
+    def _index_all(self, execution: Execution) -> DenseIndex:
         """Return the index of all premises of the collection."""
         documents = execution.documents
         return self._load_or_build_index(execution, make_premise_texts(documents.searchable_docnos, documents.read_texts))
