@@ -50,8 +50,8 @@ def sample_negatives(
     largest_group = int((ends - starts).max())
     needed_count, available_count = per_argument * largest_group, len(conclusions) - largest_group
     if needed_count > available_count:
-        needs = f"the most frequent conclusion needs {needed_count} negatives"
-        raise InputError(f"{needs}, but only {available_count} arguments have other conclusions; use a larger corpus")
+        cause = f"the most frequent conclusion needs {needed_count} negatives"
+        raise InputError(f"{cause}, but only {available_count} arguments have other conclusions; use a larger corpus")
     negatives = np.empty((len(conclusions), per_argument), dtype=np.int64)
     rng = create_generator(seed, RandomStream.NEGATIVES, per_argument)
     chunks = list(_chunk_conclusions(starts, ends, per_argument, comparisons_per_chunk))

@@ -109,7 +109,7 @@ def _read_arguments(files: list[Path], settings: PairSettings) -> pd.DataFrame:
 
 
 def _write_table(arguments: pd.DataFrame, negatives: np.ndarray, form: InputUnit, label: str, file: Path) -> None:
-    """Write a split's table, with premises in one of PREMISE_FORMS, in row groups, which limits memory."""
+    """Write a split's table with premises in the form `form`, in row groups, which limits memory."""
     docnos = arguments["docno"].to_numpy()
     premises = arguments["premise"].to_numpy()
     blocks = np.split(np.arange(len(arguments)), range(ROW_GROUP_SIZE, len(arguments), ROW_GROUP_SIZE))

@@ -59,13 +59,13 @@ def _clean_grades(qrels: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 
 def _restrict_to(qrels: pd.DataFrame, docnos: Set[str], file: Path) -> pd.DataFrame:
-    in_input = qrels["docno"].isin(docnos)
-    log.info("%s: %d of %d judgments refer to documents of the input", file.name, in_input.sum(), len(qrels))
-    if not in_input.any() and len(qrels) and docnos:
+    is_in_input = qrels["docno"].isin(docnos)
+    log.info("%s: %d of %d judgments refer to documents of the input", file.name, is_in_input.sum(), len(qrels))
+    if not is_in_input.any() and len(qrels) and docnos:
         examples = f"judged: {abbreviate(qrels['docno'].iloc[0])}, input: {abbreviate(min(docnos))}"
         reason = f"none of the {pluralise(len(qrels), 'judgment')} refers to a document of the input ({examples})"
         raise InputError(f"{file}: {reason}; use the qrels of this corpus version")
-    return qrels[in_input].reset_index(drop=True)
+    return qrels[is_in_input].reset_index(drop=True)
 
 
 def _parse_line(file: Path, line: TrecLine) -> tuple[str, str, float]:

@@ -100,8 +100,8 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
         for name, qids in topics.items()
         if len(qids) < len(all_topics)
     ]
-    details = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
-    log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), details)
+    suffix = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
+    log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), suffix)
 
 
 def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:

@@ -71,9 +71,9 @@ def fit(
 
     Raises:
         InputError: If data are not prepared.
-        UsageError: If vectors or epochs do not fit the network, an earlier run used another recipe, or the task cannot
-            be trained in several processes.
-        TrainingError: If the loss is not finite, or the network scores all documents alike.
+        UsageError: If the vectors do not fit the network, training.epochs does not fit its frozen layers, an earlier run used
+            another recipe, or the task cannot be trained in several processes.
+        TrainingError: If the loss is not finite, or the network gives all validation inputs the same score.
         OutputError: If `checkpoint_dir` holds other files, or the checkpoint cannot be written; the previous one remains.
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():

@@ -54,8 +54,8 @@ class TrainingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         """Raise ValueError unless the batch size is a multiple of the micro-batch size."""
         if self.batch_size % self.micro_batch_size:
-            sizes = f"training.batch_size ({self.batch_size}) must be a multiple of training.micro_batch_size"
-            raise ValueError(f"{sizes} ({self.micro_batch_size})")
+            cause = f"training.batch_size ({self.batch_size}) must be a multiple of training.micro_batch_size"
+            raise ValueError(f"{cause} ({self.micro_batch_size})")
 
 
 class BaseRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

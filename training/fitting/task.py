@@ -36,7 +36,7 @@ class Task(ABC, Generic[NetworkT]):
 
     @abstractmethod
     def validate(self, network: NetworkT, step: int) -> dict[str, float]:
-        """Return metrics for the log; raise TrainingError if validation scores are all equal or one is not finite."""
+        """Return metrics for the log; raise TrainingError if all validation scores are equal or a score is not finite."""
 
     def validate_final(self, network: NetworkT, step: int) -> dict[str, float]:
         """Return the selected network's metrics on all validation data; by default those of `validate`."""
@@ -44,7 +44,7 @@ class Task(ABC, Generic[NetworkT]):
 
 
 def divergence_error(step: int, cause: str) -> TrainingError:
-    """Return the error for a score or loss that is not finite; `cause` says which."""
+    """Return the error for a value that is not finite, which the clause `cause` names."""
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 

@@ -50,7 +50,7 @@ def measure_candidates(scores: np.ndarray, tie_order: np.ndarray) -> dict[str, f
 def validate_candidates(
     queries: ValidationQueries, query_rows: np.ndarray, score: CandidateScorer
 ) -> tuple[dict[str, float], bool]:
-    """Return metrics, and whether all scores of each query are equal; raise FloatingPointError if one is not finite."""
+    """Return metrics, and whether every query has equal scores only; raise FloatingPointError if a score is not finite."""
     scores = score(queries, query_rows)
     if not np.isfinite(scores).all():
         raise FloatingPointError("a validation score is not finite")

@@ -60,7 +60,7 @@ class FusionRecipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     comparison: dict[str, LambdaMARTSettings | RankNetSettings] = {}  # learners compared with ridge, by name
 
     def build_model(self, fingerprints: MemberFingerprints, weights: Mapping[str, float], intercept: float) -> LinearFusion:
-        """Build the model of the features in `weights`, members sorted; raise ValueError if no member adds documents."""
+        """Build the model of the features in `weights`, members sorted; raise ValueError if the pool has no member."""
         rounded_weights = {name: round(float(weight), WEIGHT_DIGITS) for name, weight in weights.items()}
         members = tuple(
             LinearMember(name, dict(fingerprints[name]), pool_depth, rounded_weights[name])

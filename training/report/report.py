@@ -120,7 +120,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
 
 
 def _render(input_dir: Path, **variables: Any) -> str:
-    """Render the report's template as HTML; the commands that reproduce a topic read `input_dir`."""
+    """Render the report's template as HTML; its `search` commands have the input `input_dir`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,

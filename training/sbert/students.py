@@ -89,7 +89,7 @@ class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
         settings = msgspec.to_builtins([recipe.seed, recipe.encoder, recipe.lengths, recipe.training, pair_settings])
         table_hashes = {name: file.xxh3 for name, file in read_prepared_manifest(work_dir).files.items()}
         self._cache_key = hash_json([settings, pretrained.sha256, code_fingerprint(__name__), device.type, table_hashes])
-        self._cache = ArtifactStore(work_dir / "students" / self._cache_key[:16], {})
+        self._cache = ArtifactStore(work_dir / "students" / self._cache_key, {})
 
     def get_cache_key(self, variant: TrainingVariant) -> object:
         """Return the variant, and the hash of the settings, data, encoders and code."""

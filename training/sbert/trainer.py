@@ -86,12 +86,12 @@ class TrainingSetup:
     def _build(self, seed: int, scratch_dir: Path) -> tuple[Network, Any]:
         """Build the initial network and a silent trainer that saves only on request."""
         model = self.build_initial_network(seed)
-        uses_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
+        has_in_batch_negatives = self.training.loss == "multiple_negatives"  # a duplicate would be a false negative
         kwargs: dict[str, Any] = {
             "output_dir": str(scratch_dir), "seed": seed, "use_cpu": self.device.type == "cpu",
             "num_train_epochs": self.training.epochs, "per_device_train_batch_size": self.training.batch_size,
             "learning_rate": self.training.learning_rate, "warmup_steps": self.training.warmup_ratio,
-            "batch_sampler": BatchSamplers.NO_DUPLICATES if uses_in_batch_negatives else LengthBucketSampler,
+            "batch_sampler": BatchSamplers.NO_DUPLICATES if has_in_batch_negatives else LengthBucketSampler,
             "bf16": self.training.bfloat16, "save_strategy": "no", "logging_strategy": "no", "report_to": "none",
             "disable_tqdm": True, "dataloader_pin_memory": False,
         }  # fmt: skip

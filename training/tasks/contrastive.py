@@ -89,7 +89,7 @@ class ContrastiveTask(PairwiseTask):
         """Return the query log-likelihoods (B, B) of conclusions (rows) for premises (columns), up to a constant per row.
 
         They are sums of ln((tf + µp) / (dl + µ)) - ln p over the conclusion's words (Dirichlet smoothing, Zhai and Lafferty
-        2004); tf: frequency in the premise, dl: its length, p: share of all words. Texts are truncated as for the network.
+        2004); tf: frequency in the premise, dl: its length, p: share of premise words. Texts are truncated as for the network.
         """
         premise_counts, query_counts = self._premise_counts[micro_batch].tocoo(), self._query_counts[micro_batch]
         mu = self._settings.mu

@@ -91,8 +91,8 @@ class LanguageModelTask(Task[LanguageModel]):
         vocabulary_size: int,
     ) -> None:
         if not training or not validation:
-            sizes = f"{len(training)} training and {len(validation)} validation passages"
-            raise InputError(f"{sizes}; both must be at least 1; use a larger corpus")
+            cause = f"{len(training)} training and {len(validation)} validation passages"
+            raise InputError(f"{cause}; both must be at least 1; use a larger corpus")
         self._training, self._validation, self._negative_samples = training, validation, spec.negative_samples
         self._groups = batch_by_length([len(passage) for passage in training], spec.passages_per_example)
         self.train_size, self.validation_size = len(self._groups), len(validation)

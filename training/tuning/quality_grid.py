@@ -76,7 +76,7 @@ def cross_validate(grid_values: np.ndarray) -> np.ndarray:
     held_out_values = np.empty_like(grid_values[:, 0])
     topic_names = [str(topic) for topic in range(len(grid_values))]
     for fold in split_folds(topic_names, N_FOLDS, 0, 0):
-        test = np.isin(topic_names, list(fold.test))
-        means = grid_values[~test, :QUALITY_ONLY].mean(axis=0)
-        held_out_values[test] = grid_values[test, select_point(means[:, OBJECTIVE], means[:, CONSTRAINT])]
+        is_test = np.isin(topic_names, list(fold.test))
+        means = grid_values[~is_test, :QUALITY_ONLY].mean(axis=0)
+        held_out_values[is_test] = grid_values[is_test, select_point(means[:, OBJECTIVE], means[:, CONSTRAINT])]
     return held_out_values

@@ -70,15 +70,15 @@ def load_mrpc(directory: Path, seed: int) -> PairDataset:
     group = _find_components(pairs)
     size = np.bincount(group)
     rng = np.random.default_rng(seed)
-    in_train = np.isin(group, group[: len(files[0])])
-    singletons = np.flatnonzero(in_train & (size[group] == 1))
-    in_train[rng.permutation(singletons)[: max(0, in_train.sum() - train)]] = False
+    is_training = np.isin(group, group[: len(files[0])])
+    singletons = np.flatnonzero(is_training & (size[group] == 1))
+    is_training[rng.permutation(singletons)[: max(0, is_training.sum() - train)]] = False
     in_dev = np.zeros(len(pairs), dtype=bool)
-    groups = rng.permutation(np.unique(group[~in_train]))
+    groups = rng.permutation(np.unique(group[~is_training]))
     for group_id in groups[np.argsort(-size[groups], kind="stable")]:  # singletons last, to fill the split exactly
         if in_dev.sum() + size[group_id] <= dev:
             in_dev |= group == group_id
-    masks = (in_train, in_dev, ~in_train & ~in_dev)
+    masks = (is_training, in_dev, ~is_training & ~in_dev)
     return PairDataset("mrpc", True, *(pairs[mask].reset_index(drop=True) for mask in masks))
 
 

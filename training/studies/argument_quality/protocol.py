@@ -99,9 +99,9 @@ class SettingRunner:
 
     def mask_split(self, fold: int, split: str) -> np.ndarray:
         """Return a mask (rows,) of a fold's `train`, `dev` or `test` arguments; `test` includes `setting.test_data`."""
-        in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
+        is_in_split = self.table[self.setting.group_by].isin(getattr(self.folds[fold], split))
         is_training_data = self.table["data"].isin(self.setting.train_data)
-        return (in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
+        return (is_in_split & is_training_data | (~is_training_data & (split == "test"))).to_numpy()
 
     def mask_scored(self, fold: int) -> np.ndarray:
         """Return a mask (rows,) of the arguments that a fold's network scores: dev, test and, for z-scores, training."""

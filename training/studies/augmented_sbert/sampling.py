@@ -63,8 +63,8 @@ def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generato
     higher_indices, lower_indices = _decode_pair_indices(indices - starts[topic_of])
     pairs = np.empty((n_draws, 2), dtype=np.int64)
     for topic, group in enumerate(members):
-        in_topic = topic_of == topic
-        pairs[in_topic] = np.stack([group[lower_indices[in_topic]], group[higher_indices[in_topic]]], axis=1)
+        is_in_topic = topic_of == topic
+        pairs[is_in_topic] = np.stack([group[lower_indices[is_in_topic]], group[higher_indices[is_in_topic]]], axis=1)
     is_gold = np.isin(pairs @ [len(sentences.texts), 1], sentences.gold @ [len(sentences.texts), 1])
     sample = pairs[~is_gold][:n]
     return sample[np.lexsort((sample[:, 1], sample[:, 0]))]
@@ -134,6 +134,6 @@ def estimate_retention(scores: np.ndarray, gold: np.ndarray) -> np.ndarray:
 def draw_class_ratio_mask(scores: np.ndarray, gold: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a mask (pairs,) that keeps all positives, and random negatives in the class ratio of the gold labels (0 and 1)."""
     mask = scores >= POSITIVE_THRESHOLD
-    negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
-    mask[rng.permutation(np.flatnonzero(~mask))[:negatives]] = True
+    n_negatives = round(mask.sum() * np.sum(gold == 0) / np.sum(gold == 1))
+    mask[rng.permutation(np.flatnonzero(~mask))[:n_negatives]] = True
     return np.asarray(mask)

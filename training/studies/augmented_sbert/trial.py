@@ -45,11 +45,11 @@ def train_best_seed(
         metric: Dev metric; larger is better.
         work_dir: Directory of the seeds' states, for this network only.
     """
-    steps = max(1, round(fraction * setup.step_count))
-    dev_scores = {seed: _train_steps(setup, seed, steps, metric, work_dir / f"seed-{seed}") for seed in seeds}
+    step_count = max(1, round(fraction * setup.step_count))
+    dev_scores = {seed: _train_steps(setup, seed, step_count, metric, work_dir / f"seed-{seed}") for seed in seeds}
     best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
-    log.info("Dev metric after %d of %d steps: %s", steps, setup.step_count, message)
+    log.info("Dev metric after %d of %d steps: %s", step_count, setup.step_count, message)
     return setup.train(best_seed, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best_seed}")
 
 
@@ -84,9 +84,9 @@ TEACHER_CONFIGS = {"ms-marco-MiniLM-L-12-v2": replace(TEACHER, learning_rate=1e-
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings that Thakur et al. (2021) do not state or set to larger values.
+    """Settings that Thakur et al. (2021) do not state, or that are smaller here.
 
-    With these, the study takes two hours on two cores.
+    With the defaults, the study takes two hours on two cores.
     """
 
     teacher: TrainingConfig = TEACHER
