@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, TypeVar
 
 import pandas as pd
@@ -72,7 +73,7 @@ class SearchOptions:
 
 
 class Searcher:
-    """Context manager of a search engine over one corpus; not thread-safe."""
+    """Context manager of a search engine over one corpus, which processes one query at a time; thread-safe."""
 
     def __init__(
         self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
@@ -82,6 +83,7 @@ class Searcher:
         self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
+        self._lock = Lock()  # so that threads neither build an index twice nor compute at the same time
 
     def __enter__(self) -> Self:
         """Open the cache directory; raise OutputError if it cannot be created or another process uses it."""
@@ -96,23 +98,24 @@ class Searcher:
     @property
     def document_count(self) -> int:
         """Number of searchable documents; raises InputError if there are none."""
-        return len(self._shared.documents.searchable_docnos)
+        with self._lock:
+            return len(self._shared.documents.searchable_docnos)
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
-        with CacheDirectory(None, FALLBACK_DIR) as scratch:
+        with self._lock, CacheDirectory(None, FALLBACK_DIR) as scratch:
             return QueryExecution(self._shared, self.corpus.with_queries(topics), scratch).get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
         """Search with several systems; a failed system's results contain its error, except InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
         # The first use of a system may take long, so its progress is logged.
-        with nullcontext() if {*systems} - self._loaded_systems else _suppress_info():
+        with self._lock, nullcontext() if {*systems} - self._loaded_systems else _suppress_info():
             execution = self._get_execution(query)
             weights, analyser = _compute_term_weights(query, systems, execution)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)
             results = [self._search_system(system, execution, extract, options) for system in systems]
-        self._loaded_systems |= {*systems}
+            self._loaded_systems |= {*systems}
         return SearchResults(query, results, time.monotonic() - start)
 
     def _search_system(

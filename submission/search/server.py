@@ -8,7 +8,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from submission.data.dataset import Dataset
@@ -40,7 +39,7 @@ HEADERS = {
 
 
 class SearchServer(ThreadingHTTPServer):
-    """HTTP server on the loopback address that processes one query at a time."""
+    """HTTP server on the loopback address."""
 
     daemon_threads = True
 
@@ -50,7 +49,7 @@ class SearchServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
             raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
-        self.searcher, self.lock = searcher, Lock()
+        self.searcher = searcher
         self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
         checkpoints, directory = searcher.checkpoints, searcher.corpus.directory
         available_names = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
@@ -71,10 +70,8 @@ class SearchServer(ThreadingHTTPServer):
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
             options = SearchOptions(params.depth, params.is_explained, highlight=True)
-            with self.lock:
-                results = self.searcher.search(params.query, [get_system(name) for name in params.systems], options)
-                document_count = self.searcher.document_count
-            return HTTPStatus.OK, page.render_results(self.site, params, results, document_count)
+            results = self.searcher.search(params.query, [get_system(name) for name in params.systems], options)
+            return HTTPStatus.OK, page.render_results(self.site, params, results, self.searcher.document_count)
         except UsageError as error:
             return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
         except SubmissionError as error:

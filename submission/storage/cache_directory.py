@@ -22,7 +22,7 @@ MARKER_FILE = "made-by-aragorn"  # marks a temporary directory that this program
 
 
 class CacheDirectory:
-    """Context manager of a cache directory, locked while in use.
+    """Context manager of a cache directory, which is locked while in use unless it is temporary.
 
     Args:
         directory: Cache directory; None: a temporary directory, removed on exit.
@@ -40,10 +40,11 @@ class CacheDirectory:
         with ExitStack() as stack:
             self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))
             create_directory(self.directory)
-            if not self._requested:
+            if self._requested:
+                stack.enter_context(lock_directory(self.directory))
+            else:
                 (self.directory / MARKER_FILE).touch()
                 stack.enter_context(on_interrupt(lambda: shutil.rmtree(self.directory, ignore_errors=True)))
-            stack.enter_context(lock_directory(self.directory))
             try:
                 tempfile.gettempdir()
             except OSError:  # torch requires a temporary directory when imported

@@ -1,6 +1,7 @@
 """Lock directories against concurrent processes."""
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +10,16 @@ from pathlib import Path
 from submission.errors import OutputError
 from submission.storage.atomic_files import build_unwritable_directory_error
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
-    """Hold an exclusive or shared lock on a directory; raise OutputError if another process holds a conflicting lock."""
+    """Hold an exclusive or shared lock on a directory; log a warning if its file system does not support locks.
+
+    Raises:
+        OutputError: If another process holds a conflicting lock, or the directory cannot be opened.
+    """
     try:
         descriptor = os.open(directory, os.O_RDONLY)
     except OSError as error:
@@ -20,10 +27,10 @@ def lock_directory(directory: Path, shared: bool = False) -> Iterator[None]:
     try:
         try:
             fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except (BlockingIOError, PermissionError):  # which of the two depends on the file system
             raise OutputError(f"{directory}: in use by another process; wait or choose another directory") from None
-        except OSError as error:  # file system without lock support
-            raise OutputError(f"{directory}: cannot be locked ({error.strerror}); choose another directory") from None
+        except OSError as error:  # e.g. Lustre or NFS without lock support
+            log.warning("%s: cannot be locked (%s); use it in only one process at a time", directory, error.strerror)
         yield
     finally:
         os.close(descriptor)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -39,15 +40,17 @@ class Memo:
 
     def __init__(self) -> None:
         self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
+        self._lock = RLock()  # one thread computes, while others wait
 
     def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return the result of the first call of `compute` for this owner and name, or raise its error."""
-        if (owner, name) not in self._outcomes:
-            try:
-                self._outcomes[owner, name] = compute(), None
-            except Exception as exception:
-                self._outcomes[owner, name] = None, exception
-        result, error = self._outcomes[owner, name]
+        with self._lock:
+            if (owner, name) not in self._outcomes:
+                try:
+                    self._outcomes[owner, name] = compute(), None
+                except Exception as exception:
+                    self._outcomes[owner, name] = None, exception
+            result, error = self._outcomes[owner, name]
         if error is not None:
             raise error
         return cast(T, result)

@@ -136,7 +136,8 @@ DEPENDENTS = {  # systems whose cache keys depend on a module
     },
     "data.document_store": set(SYSTEMS), "data.args_me": set(SYSTEMS),
     "check": set(), "cli": set(), "explain": set(), "rank": set(), "errors": set(), "progress": set(), "storage.locks": set(),
-    "engine.ray_engine": set(), "output.ir_metadata": set(), "search.server": set(), "systems.catalogue": set(),
+    "standard_streams": set(), "engine.ray_engine": set(), "output.ir_metadata": set(),
+    "search.server": set(), "systems.catalogue": set(),
     "systems.explanation": set(),
 }  # fmt: skip
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
-from submission.data.document_store import open_document_store
+from submission.data.document_store import create_database, fetch_rows, open_document_store
 from submission.data.input_files import BATCH_SIZE
 from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import PREMISE, make_argument
@@ -87,3 +89,14 @@ def test_batches_equal_documents_read_at_once(name: str, tmp_path: Path) -> None
         store = open_document_store(Dataset(tmp_path), cache)
         assert store.collection_docnos == sorted(collection)
         assert store.read_texts([row[0] for row in rows]).to_numpy().tolist() == rows
+
+
+def test_databases_need_no_locks(tmp_path: Path) -> None:
+    file = tmp_path / "caf\udce9?#.sqlite"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("create table numbers (value integer)")
+        database.execute("begin exclusive")  # holds all locks
+        assert fetch_rows(file, "select * from numbers") == []
+        with create_database(file) as unlocked:
+            unlocked.execute("insert into numbers values (7)")
+        assert fetch_rows(file, "select * from numbers") == [(7,)]

@@ -1,23 +1,22 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from submission.engine.base import CPU
 from submission.paths import CHECKPOINT_DIR
+from submission.search import load_system
 from submission.search.corpus import Corpus
-from submission.search.results import SearchResults
 from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.systems.catalogue import get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import SAMPLE
+from tests.conftest import PREMISE, SAMPLE
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 DIRICHLET = [get_system("dirichlet")]
@@ -38,21 +37,27 @@ def test_files_of_a_query_are_deleted_when_it_is_evicted(searcher: Searcher, tmp
         assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # plus the directory of the indexes
 
 
-def test_concurrent_requests_are_processed_one_by_one(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    search, lock = Searcher.search, threading.Lock()
+def ask_page(searcher: Searcher) -> Callable[[str], object]:
+    server = SearchServer(searcher, DIRICHLET, 5, 0)
+    server.server_close()
+    return lambda query: server.respond(f"q={query}")[1].partition(" s</p>")[2]
 
-    def search_alone(*arguments: Any) -> SearchResults:
-        assert lock.acquire(blocking=False)
-        try:
-            return search(*arguments)
-        finally:
-            lock.release()
 
-    monkeypatch.setattr(Searcher, "search", search_alone)
-    with SearchServer(searcher, DIRICHLET, 5, 0) as server:
-        queries = [f"q={query}" for query in QUERIES]
-        expected = [server.respond(query)[1].partition(" s</p>")[2] for query in queries]
-        with ThreadPoolExecutor(4) as pool:
-            pages = list(pool.map(server.respond, queries * 3))
-    assert [text.partition(" s</p>")[2] for _, text in pages] == expected * 3
+ASK: dict[str, Callable[[Searcher], Callable[[str], object]]] = {  # functions whose first uses are concurrent
+    "page": ask_page,
+    "searcher": lambda searcher: lambda query: searcher.search(query, DIRICHLET, SearchOptions()).system_results[0].hits,
+    "index of bm25": lambda _: load_system("bm25", device="cpu").index(SAMPLE).search,
+    "index of dirichlet": lambda _: load_system("dirichlet", device="cpu").index(SAMPLE).search,
+    "index of snrm": lambda _: load_system("snrm", device="cpu").index(SAMPLE).search,
+    "system": lambda _: partial(load_system("dirichlet_rm3", device="cpu").search, [f"{query} {PREMISE}" for query in QUERIES]),
+}
+
+
+@pytest.mark.parametrize("name", ASK)
+def test_threads_get_the_results_of_a_single_thread(name: str, searcher: Searcher) -> None:
+    ask = ASK[name](searcher)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [str(answer) for answer in pool.map(ask, QUERIES * 2)]
+    expected = [str(ask(query)) for query in QUERIES]
+    assert answers == expected * 2
     assert len(set(expected)) == len(QUERIES)

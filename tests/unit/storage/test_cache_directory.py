@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
@@ -51,15 +53,29 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
 
 
-@pytest.mark.parametrize(
-    ("error", "message"), [(None, "in use by another process; wait"), (OSError(37, "No locks available"), "cannot be locked")]
-)
-def test_unavailable_locks_raise(error: OSError | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fail_to_lock(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.storage.locks.fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code))))
+
+
+@pytest.mark.parametrize("code", [None, errno.EAGAIN, errno.EACCES])
+def test_locks_of_other_processes_raise(code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with lock_directory(tmp_path):
-        if error:
-            monkeypatch.setattr("submission.storage.locks.fcntl.flock", Mock(side_effect=error))
-        with pytest.raises(OutputError, match=message), lock_directory(tmp_path):
+        if code:
+            fail_to_lock(code, monkeypatch)
+        with pytest.raises(OutputError, match="in use by another process; wait"), lock_directory(tmp_path):
             pass
+
+
+# Lustre; NFS without its lock service; NFS, which locks only files that are open for writing; FUSE and others
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO])
+def test_file_systems_without_locks_are_used_with_a_warning(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_to_lock(code, monkeypatch)
+    with RunDirectory(tmp_path / "runs"), CacheDirectory(tmp_path / "cache", tmp_path), lock_directory(tmp_path, shared=True):
+        pass
+    message = f"cannot be locked ({os.strerror(code)}); use it in only one process at a time"
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [message] * 3
 
 
 def test_errors_of_a_locked_block_and_missing_directories_are_raised(tmp_path: Path) -> None:
