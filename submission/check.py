@@ -11,7 +11,7 @@ from submission.data.args_me_ids import find_mismatched_ids
 from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
-from submission.errors import CheckFailedError, CheckpointError, InputError, abbreviate_list, pluralise
+from submission.errors import CheckFailedError, CheckpointError, InputError, InsufficientMemoryError, abbreviate_list, pluralise
 from submission.progress import track
 from submission.storage.atomic_files import write_atomic
 from submission.systems.catalogue import SYSTEMS
@@ -137,9 +137,9 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     stages = [stage for system in SYSTEMS.values() for stage in iter_components(system.stage)]
     stage_by_name = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
     for name, stage in track(list(stage_by_name.items()), "checkpoints", "checkpoints"):
-        issues = []
         try:
             stage.load_checkpoint(checkpoints)
-        except CheckpointError as error:
-            issues.append(f"checkpoint {name}: {error}")
-        report.add_result(f"checkpoint {name}", issues, CheckpointError.exit_code)
+        except (CheckpointError, InsufficientMemoryError) as error:
+            report.add_result("", [f"checkpoint {name}: {error}"], error.exit_code)
+        else:
+            report.add_result(f"checkpoint {name}", [], 0)

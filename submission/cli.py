@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from submission.data.orders import AUTO_ORDER, ORDERS
-from submission.errors import SubmissionError, abbreviate, escape_unprintable
+from submission.errors import SubmissionError, abbreviate, as_memory_errors, escape_unprintable
 from submission.paths import CHECKPOINT_DIR, SAMPLE_INPUT
 from submission.progress import configure_logging
 from submission.standard_streams import handle_stream_errors
@@ -26,7 +26,8 @@ def run_command(parser: argparse.ArgumentParser, argv: list[str] | None) -> int:
             args = parser.parse_args(argv)
             args.argv = (sys.argv[1:] if argv is None else argv)[1:]
             configure_logging()
-            args.handler(args)
+            with as_memory_errors():
+                args.handler(args)
         except SubmissionError as error:
             print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
             return error.exit_code

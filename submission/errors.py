@@ -1,13 +1,28 @@
 """Define exceptions with exit codes, and format messages."""
 
-from collections.abc import Iterable, Sequence
+import errno
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rapidfuzz import process
 
 MAX_NAMES_LISTED = 60  # maximum number of names in a message
+# torch, safetensors, SQLite, Ray and the dynamic linker report memory shortage only as text.
+MEMORY_SHORTAGE = re.compile(
+    r"allocate memory|out of memory|low on memory|bad_alloc|failed to map segment from shared object$", re.I
+)
+READ_FIXES = {
+    errno.EACCES: "change its permissions",
+    errno.EPERM: "change its permissions",
+    errno.ENOENT: "check the path, or the target if it is a link",
+    errno.ENOTDIR: "use the directory that contains it, or unpack the archive",
+    errno.EINVAL: "replace it",
+}
+SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 EXIT_CODES = """exit codes: 0 success; 1 internal error; 2 usage; 3 input; 4 checkpoint; 5 output; 6 some systems failed,
-the runs of the others were written; 130 interrupted by Ctrl-C; 143 by SIGTERM"""
+the runs of the others were written; 9 out of memory; 130 interrupted by Ctrl-C; 143 by SIGTERM"""
 
 
 class SubmissionError(Exception):
@@ -58,6 +73,12 @@ class ReproductionError(SubmissionError):
     exit_code = 8
 
 
+class InsufficientMemoryError(SubmissionError):
+    """Computation that needs more memory than is available."""
+
+    exit_code = 9
+
+
 class CheckFailedError(SubmissionError):
     """Failure of the `check` command, with the exit code of the first failed check."""
 
@@ -89,9 +110,26 @@ def pluralise(count: int, noun: str) -> str:
 
 def build_unreadable_input_error(error: OSError) -> InputError:
     """Convert an OSError raised when reading an input file into an InputError."""
-    return InputError(
-        f"{error.filename}: cannot be read ({error.strerror}); check that it is mounted and that its permissions are sufficient"
-    )
+    return InputError(f"{error.filename}: {describe_read_error(error)}")
+
+
+def describe_read_error(error: OSError) -> str:
+    """Describe why a file or directory is unreadable, with a fix."""
+    return f"cannot be read ({error.strerror}); {READ_FIXES.get(error.errno or 0, 'check its storage and the mount')}"
+
+
+@contextmanager
+def as_memory_errors(location: object = "this computation") -> Iterator[None]:
+    """Convert exceptions of a `with` block that report a memory shortage to InsufficientMemoryErrors."""
+    try:
+        yield
+    except SubmissionError:
+        raise
+    except Exception as error:
+        if not isinstance(error, MemoryError) and not MEMORY_SHORTAGE.search(str(error)):
+            raise
+        cause = abbreviate(str(error) or type(error).__name__, 200)
+        raise InsufficientMemoryError(f"{location}: out of memory ({cause}); free memory or use a larger machine") from None
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:

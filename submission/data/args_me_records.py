@@ -146,7 +146,7 @@ def _have_valid_ids(arguments: Sequence[Argument]) -> bool:
 
 
 def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[Argument | InputError]:
-    """Yield the errors of a file that cannot be decoded, and its arguments if NaN and Infinity are the only errors."""
+    """Yield the errors of a file that cannot be decoded, and its arguments if invalid values are the only errors."""
     if isinstance(error, msgspec.ValidationError):
         is_jsonl_data = _format_id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
         hint = "; files with one argument per line must be named .jsonl" if is_jsonl_data else ""
@@ -154,19 +154,18 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
         return
     json_scan = scan(data)
     arguments: list[msgspec.Raw] = []
-    if json_scan.non_finite_issues and not json_scan.syntax_issue:
+    if json_scan.invalid_values and not json_scan.syntax_issue:
         with suppress(msgspec.ValidationError):
             arguments = msgspec.json.decode(json_scan.repaired_text, type=_RawCorpus).arguments
     invalid_positions = set()
-    for constant in json_scan.non_finite_issues:
-        position, location, path = _locate(file, constant)
+    for value in json_scan.invalid_values:
+        position, location, path = _locate(file, value)
         invalid_positions.add(position)
         suffix = _format_id_suffix(arguments[position - 1]) if position and arguments else ""
-        reason = f"{json_errors.format_path(path)} is {constant.reason}; {json_errors.NON_FINITE_HINT}"
-        yield InputError(f"{location}{suffix}: {reason}")
+        yield InputError(f"{location}{suffix}: {json_errors.format_path(path)} {value.reason}")
     if json_scan.syntax_issue or isinstance(error, UnicodeDecodeError):
         yield _build_syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
-    elif not json_scan.non_finite_issues:
+    elif not json_scan.invalid_values:
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     for position, raw in enumerate(arguments, 1):
         if position not in invalid_positions:
@@ -192,7 +191,7 @@ def _build_syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> 
     if issue:
         location = f"{_locate(file, issue)[1]}, {json_errors.format_position(data, issue.offset)}"
         reason = f" ({issue.reason})"
-    return InputError(f"{location or file}: malformed JSON{reason}; {JSON_SCHEMA}; copy the file again")
+    return InputError(f"{location or file}: malformed JSON{reason}; {JSON_SCHEMA}; correct the file or copy it again")
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:

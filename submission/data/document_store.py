@@ -4,6 +4,7 @@ documents.sqlite    documents(docno, words, conclusion, premise); words: premise
 collection.msgpack  docnos of the collection, ascending
 """
 
+import errno
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -140,7 +141,7 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.IntegrityError:
         raise
     except sqlite3.Error as error:
-        raise OSError(str(error)) from None
+        raise OSError(errno.ENOSPC if error.sqlite_errorcode == sqlite3.SQLITE_FULL else errno.EIO, str(error)) from None
 
 
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from submission.errors import InputError, abbreviate, build_unreadable_input_error
+from submission.errors import InputError, abbreviate, as_memory_errors, build_unreadable_input_error
 from submission.storage.atomic_files import open_regular
 
 T = TypeVar("T")
@@ -44,7 +44,8 @@ def find_files(directory: Path, *patterns: str) -> list[Path]:
 def as_input_errors(file: Path) -> Iterator[None]:
     """Convert exceptions of a `with` block that reads `file` to InputErrors that name it."""
     try:
-        yield
+        with as_memory_errors(file):
+            yield
     except InputError:
         raise
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -55,10 +56,8 @@ def as_input_errors(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: not UTF-8 at byte {error.start}; convert it to UTF-8") from None
     except RecursionError:
         raise InputError(f"{file}: JSON nested too deeply; replace it with the original file") from None
-    except MemoryError:
-        raise InputError(f"{file}: does not fit into memory; use more memory or a smaller file") from None
     except ValueError as error:
-        raise InputError(f"{file}: malformed ({abbreviate(str(error))}); copy the file again") from None
+        raise InputError(f"{file}: malformed ({abbreviate(str(error))}); correct the file or copy it again") from None
 
 
 def yield_input_errors(read: Callable[..., Iterator[T | InputError]]) -> Callable[..., Iterator[T | InputError]]:
@@ -124,7 +123,10 @@ def read_json_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
 def read_text(file: Path) -> str:
     """Return the text of a UTF-8 file, plain or gzipped, without byte order mark."""
     with as_input_errors(file):
-        return bytes(read_bytes(file)).decode("utf-8-sig")
+        text = bytes(read_bytes(file)).decode("utf-8-sig")
+        if "\0" in text:
+            raise InputError(f"{file}: has null characters and thus is no text file; use a text file, or unpack the archive")
+        return text
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:

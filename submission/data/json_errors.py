@@ -19,10 +19,14 @@ NON_FINITE_TOKENS = {b"NaN", b"Infinity", b"-Infinity"}  # invalid JSON, but wri
 MSGSPEC_MESSAGE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 MAX_NESTING = 500  # deeper JSON is reported as too deep; msgspec accepts slightly fewer than 1000 levels
 NON_FINITE_HINT = "NaN and Infinity are not valid JSON; replace them with a string, a number or null"
+ESCAPE = re.compile(
+    rb"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)", re.I | re.S
+)  # group: lone surrogate
+SURROGATE_HINT = r"UTF-8 cannot encode a lone surrogate; replace it with \ufffd"
 
 
 class SyntaxIssue(NamedTuple):
-    """Syntax error, NaN, Infinity or invalid UTF-8 at a byte offset of a JSON text."""
+    """Syntax error, NaN, Infinity, lone surrogate or invalid UTF-8 at a byte offset of a JSON text."""
 
     offset: int
     reason: str
@@ -30,22 +34,27 @@ class SyntaxIssue(NamedTuple):
 
 
 class JsonScan(NamedTuple):
-    """Errors of a JSON text, and a copy of the text with NaN and Infinity replaced."""
+    """Errors of a JSON text, and a copy of the text with invalid values replaced: NaN, Infinity and lone surrogates."""
 
-    repaired_text: bytearray  # text with 0 in place of NaN and Infinity
-    non_finite_issues: list[SyntaxIssue]  # NaN and Infinity before the syntax error
+    repaired_text: bytearray  # text with 0 in place of NaN and Infinity, and U+FFFD in place of lone surrogates
+    invalid_values: list[SyntaxIssue]  # invalid values before the syntax error; their reasons include a fix
     syntax_issue: SyntaxIssue | None
 
 
 def scan(data: Buffer) -> JsonScan:
-    """Find NaN, Infinity and the first syntax error in an invalid JSON text."""
-    repaired_text, constants = bytearray(data), []
+    """Find the invalid values and the first syntax error of an invalid JSON text."""
+    repaired_text, values = bytearray(data), []
     for start, token, path in _iter_tokens(data, len(data)):
         if token in NON_FINITE_TOKENS:
             repaired_text[start : start + len(token)] = b"0".ljust(len(token))
-            constants.append(SyntaxIssue(start, token.decode(), _drop_unknown_keys(path)))
+            values.append(SyntaxIssue(start, f"is {token.decode()}; {NON_FINITE_HINT}", _drop_unknown_keys(path)))
+        for escape in ESCAPE.finditer(token):
+            if escape[1]:
+                offset, reason = start + escape.start(), f"contains {escape[0].decode()}; {SURROGATE_HINT}"
+                repaired_text[offset : offset + len(escape[0])] = rb"\ufffd"
+                values.append(SyntaxIssue(offset, reason, _drop_unknown_keys(path)))
     issue = _find_syntax_issue(repaired_text)
-    return JsonScan(repaired_text, [constant for constant in constants if not issue or constant.offset < issue.offset], issue)
+    return JsonScan(repaired_text, [value for value in values if not issue or value.offset < issue.offset], issue)
 
 
 def format_path(path: JsonPath) -> str:
@@ -76,9 +85,9 @@ def describe_line_error(line: bytes, error: Exception) -> str:
         return abbreviate(str(error), 200)
     issue = find_invalid_utf8(line)
     if not issue:
-        _, non_finite_issues, issue = scan(line)
-        if non_finite_issues:
-            return f"{format_path(non_finite_issues[0].path)} is {non_finite_issues[0].reason}; {NON_FINITE_HINT}"
+        _, values, issue = scan(line)
+        if values:
+            return f"{format_path(values[0].path)} {values[0].reason}"
     if not issue:
         return f"malformed JSON ({abbreviate(str(error), 200)})"
     location = f", in {format_path(issue.path)}" if issue.path else ""

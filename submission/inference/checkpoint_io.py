@@ -22,19 +22,15 @@ import msgspec
 import safetensors.torch
 import torch
 
-from submission.errors import CheckpointError, UsageError
+from submission.errors import CheckpointError
 from submission.inference.device import move_to_device
 from submission.inference.pretrained import PretrainedEncoder
 from submission.models.network import Network, StoredTokeniser
 from submission.storage.atomic_files import read_regular
-from submission.storage.checkpoint_directory import CONFIG, build_version_error, read_json, require_hashes, verify_files
+from submission.storage.checkpoint_directory import CONFIG, as_checkpoint_errors, read_json, require_hashes, verify_files
 
 WEIGHTS_FILE, PROBE_FILE = "model.safetensors", "probe.json"
 PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version; retrain the network"
-LOAD_ERRORS = (  # raised for intact files that do not fit this code
-    OSError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError, RuntimeError, UsageError,
-    safetensors.SafetensorError,
-)  # fmt: skip
 
 NetworkT = TypeVar("NetworkT", bound=Network)
 TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
@@ -88,10 +84,9 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             CheckpointError: If files are missing, damaged or changed, weights do not fit, or the probe is not reproduced.
         """
         hashes = verify_files(directory, (CONFIG, WEIGHTS_FILE, PROBE_FILE))
-        version: object = "unknown"
-        try:
+        with as_checkpoint_errors(directory):
             config = read_json(directory / CONFIG)
-            version = config.pop("version")
+            del config["version"]
             network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
@@ -106,8 +101,6 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             probe_type: Any = list[cls.probe_type]  # type: ignore[name-defined]
             stored_probe = msgspec.json.decode(read_regular(directory / PROBE_FILE), type=probe_type)
             recomputed_probe = cls.run_probe(network.eval(), tokeniser)
-        except LOAD_ERRORS as error:
-            raise build_version_error(directory, error, version) from None
         require_hashes(directory, hashes, (tokeniser.file,))
         if len(stored_probe) != len(recomputed_probe):
             raise CheckpointError(f"{directory / PROBE_FILE}: {PROBE_TEXTS_CHANGED}")
@@ -119,7 +112,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
     @classmethod
     @abstractmethod
     def build(cls, directory: Path, config: Any) -> tuple[NetworkT, TokeniserT]:
-        """Build the network from config.json, and load the tokeniser. Raises one of LOAD_ERRORS if either does not fit."""
+        """Build the network from config.json, and load the tokeniser. Raises an exception if either does not fit."""
 
     @staticmethod
     @abstractmethod

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from submission.errors import OutputError
+from submission.errors import SPACE_ERRORS, OutputError
 
 TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `get_temporary_path`
 FILE_TYPES = {
@@ -36,8 +36,8 @@ def build_unwritable_directory_error(directory: Path, error: OSError) -> OutputE
 
 def build_unwritable_error(path: Path, error: OSError) -> OutputError:
     """Return the error for a file or directory that cannot be written."""
-    reason = error.strerror or error
-    return OutputError(f"{path}: cannot be written ({reason}); free disk space or choose another directory")
+    fix = "free disk space or choose" if error.errno in SPACE_ERRORS else "choose"
+    return OutputError(f"{path}: cannot be written ({error.strerror or error}); {fix} another directory")
 
 
 def write_atomic(file: Path, content: str | bytes) -> None:

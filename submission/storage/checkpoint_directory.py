@@ -6,14 +6,15 @@ directory whose replacement was interrupted.
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from submission import __version__
-from submission.errors import CheckpointError
+from submission.errors import CheckpointError, InsufficientMemoryError, as_memory_errors, describe_read_error
 from submission.storage.atomic_files import read_regular, recover_directory, sha256_file, write_directory_atomic
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         try:
             file_hash = sha256_file(file)
         except OSError as error:
-            raise CheckpointError(f"{file}: cannot be read ({error.strerror}); restore it from the release") from None
+            raise CheckpointError(f"{file}: {describe_read_error(error)}") from None
         if file_hash != expected_hash:
             raise _build_damage_error(file, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
@@ -79,26 +80,30 @@ def read_provenance(directory: Path) -> Provenance:
     recover_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise CheckpointError(f"{directory / PROVENANCE}: {describe_read_error(error)}") from None
+    except (ValueError, RecursionError) as error:
         raise _build_damage_error(directory / PROVENANCE, error) from None
 
 
 def read_config(directory: Path, config_type: type[T]) -> T:
-    """Verify a checkpoint, and read its config.json as `config_type`; the entry `version` is required."""
+    """Verify a checkpoint, and read its config.json as `config_type`."""
     verify_files(directory, (CONFIG,))
-    version: object = "unknown"
+    with as_checkpoint_errors(directory):
+        return msgspec.convert(read_json(directory / CONFIG), config_type)
+
+
+@contextmanager
+def as_checkpoint_errors(directory: Path) -> Iterator[None]:
+    """Convert exceptions of a `with` block that loads a verified checkpoint to CheckpointErrors or InsufficientMemoryErrors."""
     try:
-        config = read_json(directory / CONFIG)
-        version = config["version"]
-        return msgspec.convert(config, config_type)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
-        raise build_version_error(directory, error, version) from None
-
-
-def build_version_error(directory: Path, error: Exception, version: object) -> CheckpointError:
-    """Return the error for a checkpoint that is incompatible with this version."""
-    reason = f"written by version {version}, incompatible with {__version__} ({error})"
-    return CheckpointError(f"{directory}: {reason}; retrain it")
+        with as_memory_errors(directory):
+            yield
+    except (CheckpointError, InsufficientMemoryError):
+        raise
+    except Exception as error:  # of any library
+        reason = f"files intact, but not loadable by version {__version__} ({type(error).__name__}: {error})"
+        raise CheckpointError(f"{directory}: {reason}; fix this cause, or retrain the checkpoint with this version") from None
 
 
 def read_json(file: Path) -> Any:

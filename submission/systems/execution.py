@@ -18,6 +18,7 @@ import torch
 from submission.data.dataset import Dataset
 from submission.data.document_store import DocumentStore, input_code_fingerprint, open_document_store
 from submission.engine.base import LOCAL_ENGINE, Engine
+from submission.errors import CheckpointError, as_memory_errors
 from submission.inference.checkpoint_io import LoadedCheckpoint, NetworkCheckpoint
 from submission.inference.pair_scoring import TokenCache, TokenSource
 from submission.rankings import decode_rankings, encode_rankings, rank_by_score, validate_rankings
@@ -47,7 +48,8 @@ class Memo:
         with self._lock:
             if (owner, name) not in self._outcomes:
                 try:
-                    self._outcomes[owner, name] = compute(), None
+                    with as_memory_errors(name):
+                        self._outcomes[owner, name] = compute(), None
                 except Exception as exception:
                     self._outcomes[owner, name] = None, exception
             result, error = self._outcomes[owner, name]
@@ -61,6 +63,8 @@ class CheckpointStore:
 
     def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
         """Open the store; `precision` is the precision of its networks on the CPU (None: float32)."""
+        if directory.is_file():
+            raise CheckpointError(f"{directory}: a file; use a directory of checkpoints, or unpack the archive")
         self.directory, self.precision = directory, precision
         self._memo = Memo()
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from submission.errors import CheckpointError, InputError, OutputError
+from submission.errors import CheckpointError, InputError, InsufficientMemoryError, OutputError
 from submission.systems.execution import CheckpointStore, Stage
 
 MemberFingerprints = Mapping[str, Mapping[str, str]]  # member name → checkpoint name → fingerprint
@@ -65,13 +65,13 @@ def describe_mismatch(fitted: MemberFingerprints, current: MemberFingerprints) -
 
 @contextmanager
 def attribute_errors(member: str) -> Iterator[None]:
-    """Add the member's name to errors of the `with` block, except InputError and OutputError.
+    """Add the member's name to errors of the `with` block that are specific to it.
 
     CheckpointError keeps its type; other errors become RuntimeError.
     """
     try:
         yield
-    except (InputError, OutputError):
+    except (InputError, InsufficientMemoryError, OutputError):
         raise  # not specific to this member
     except CheckpointError as error:
         raise CheckpointError(f"member {member} failed: {error}") from None

@@ -14,7 +14,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from submission.errors import CheckpointError
+from submission.errors import CheckpointError, InsufficientMemoryError
+from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import CheckpointStore, iter_components
 from tests.conftest import read_files, update_hash
@@ -116,7 +117,6 @@ def test_malformed_files_of_all_kinds_are_refused(checkpoint: str, all_checkpoin
 KNRM: dict[str, Change] = {
     "an unknown ranker": set_config("ranker", "knrmm"),
     "another ranker": set_config("ranker", "drmm"),
-    "more memory than there is": set_config("config", "vocabulary", 10**15),
     "another score": set_value("probe.json", (0, "score"), 77.0),
     "another probe text": set_value("probe.json", (0, "query"), "Other?"),
     "a probe less": set_value("probe.json", (0,), ...),
@@ -165,6 +165,40 @@ def test_invalid_checkpoints_are_refused(name: str, checkpoints_copy: Path) -> N
     change(checkpoints_copy / checkpoint)
     with pytest.raises(CheckpointError, match=f"(?s){re.escape(str(checkpoints_copy / checkpoint))}.*{re.escape(message)}"):
         load(checkpoints_copy, checkpoint)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (MemoryError(), 9), (OSError(12, "Cannot allocate memory"), 9),
+        (ImportError("x.so: failed to map segment from shared object"), 9),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), 9),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), 9),
+        (RuntimeError("Failed to initialize cpuinfo!"), 4), (ImportError("x.so: no such file"), 4), (AssertionError(), 4),
+    ],
+)  # fmt: skip
+def test_causes_outside_intact_checkpoints_are_named(
+    error: Exception, code: int, topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(RankerCheckpoint, "run_probe", fail)
+    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models]
+    for command in (["check"], ["rank", "--system=knrm", "-o", tmp_path], ["search", "zoos", "--system=knrm"]):
+        actual_code, output = call(*command, *flags)
+        assert (actual_code, (str(error) or type(error).__name__) in output) == (code, True), output
+        assert not re.search("damaged|written by|restore", output)
+    monkeypatch.undo()
+    monkeypatch.setattr("submission.systems.execution.validate_rankings", fail)  # after the checkpoint has been loaded
+    assert code == 4 or call("rank", "--system=knrm", "-o", tmp_path, *flags)[0] == 9
+
+
+def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
+    set_config("config", "vocabulary", 10**15)(checkpoints_copy / "knrm")
+    with pytest.raises(InsufficientMemoryError, match=re.escape(str(checkpoints_copy / "knrm"))):
+        load(checkpoints_copy, "knrm")
 
 
 FAULTS: dict[str, tuple[Change, str, str]] = {  # checkpoint of the name: change, system that uses it, message

@@ -126,11 +126,14 @@ def test_files_of_users_remain(rank: Rank, output: Path, tmp_path: Path) -> None
         ("--cache-dir", "out", 2), ("--cache-dir", "out/x/..", 2),  # the output directory
         ("-o", "file", 5), ("-o", "file/x", 5), ("-o", "x" * 300, 5), ("-o", "/proc/x/y", 5),
         ("--cache-dir", "file", 5), ("--cache-dir", "/proc/x/y", 5),
+        ("-i", "file", 3), ("-i", "file/x", 3), ("--input-run", "file/x", 3), ("--checkpoints", "file", 4),
     ],
 )  # fmt: skip
 def test_unusable_directories_are_refused(flag: str, path: str, code: int, rank: Rank, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("theirs")
-    assert rank(flag, str(tmp_path / path))[0] == code
+    actual_code, text = rank(flag, str(tmp_path / path))
+    assert actual_code == code
+    assert not re.search("mount|permission|free disk space", text)
     assert (tmp_path / "file").read_text() == "theirs"
     assert not list(tmp_path.glob("out/aragorn-*"))
 
