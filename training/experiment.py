@@ -71,7 +71,7 @@ def run_experiment(
     results = {
         cell: msgspec.msgpack.decode(encoded_result, type=experiment.result_type, dec_hook=_decode_array)
         for cell in cells
-        if (encoded_result := cache.read(_file_name(experiment, cell))) is not None
+        if (encoded_result := cache.read(_build_file_name(experiment, cell))) is not None
     }
     if results:
         log.info("%s: %d of %d results cached", experiment.name, len(results), len(cells))
@@ -99,11 +99,11 @@ def _compute_batch(experiment: Experiment[Cell, Result], cache_dir: Path, cells:
     for cell in cells:
         batch_results[cell] = experiment.compute(cell)
         content = msgspec.msgpack.encode(batch_results[cell], enc_hook=encode_npy)
-        write_journaled_artifact(cache_dir / _file_name(experiment, cell), content)
+        write_journaled_artifact(cache_dir / _build_file_name(experiment, cell), content)
     return batch_results
 
 
-def _file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
+def _build_file_name(experiment: Experiment[Cell, Result], cell: Cell) -> str:
     return hashlib.sha256(repr(experiment.get_cache_key(cell)).encode()).hexdigest()[:32]
 
 

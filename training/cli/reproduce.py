@@ -72,10 +72,10 @@ def reproduce_checkpoint(
         _retrain(recipe, provenance, work_dir, output, device)
     table = compare_metrics(read_json(stored_dir / METRICS), read_json(output / METRICS))
     is_identical = hashes.get(WEIGHTS_FILE) == read_json(output / PROVENANCE)["files"].get(WEIGHTS_FILE)
-    weights = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS_FILE in hashes else ""
+    weights_result = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS_FILE in hashes else ""
     if (table["verdict"] == "FAIL").any():
-        raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights}")
-    return table, weights
+        raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights_result}")
+    return table, weights_result
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:

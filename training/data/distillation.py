@@ -63,8 +63,8 @@ def build_title_input(
 
     Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise InputError if none remains.
     """
-    source = Dataset(directory)
-    excluded_topics = source.topics["query"].tolist()
+    dataset = Dataset(directory)
+    excluded_topics = dataset.topics["query"].tolist()
     for file in excluded_topic_files:
         topics, faults = read_topics([file])
         raise_first(faults)

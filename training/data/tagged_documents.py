@@ -38,10 +38,10 @@ class Split:
 
 def prepare_tags(directory: Path, work_dir: Path, overwrite: bool = False) -> None:
     """Convert es.txt and wd.txt in `directory` to essays.parquet and webd.parquet (`words tags`) in `work_dir`/tagging."""
-    inputs = hash_input_files([directory / source.file for source in SOURCES.values()])
+    inputs = hash_input_files([directory / dataset.file for dataset in SOURCES.values()])
     store = ArtifactStore(work_dir / "tagging", {"input": inputs, "code": code_fingerprint(__name__)}, overwrite)
-    for name, source in SOURCES.items():
-        store.build_files([get_table_path(work_dir, name).name], partial(_write_table, directory, name, source))
+    for name, dataset in SOURCES.items():
+        store.build_files([get_table_path(work_dir, name).name], partial(_write_table, directory, name, dataset))
 
 
 def get_table_path(work_dir: Path, name: str) -> Path:
@@ -49,8 +49,8 @@ def get_table_path(work_dir: Path, name: str) -> Path:
     return work_dir / "tagging" / f"{name}.parquet"
 
 
-def _write_table(directory: Path, name: str, source: ComponentDataset, file: Path) -> None:
-    documents = read_documents(directory, source)
+def _write_table(directory: Path, name: str, dataset: ComponentDataset, file: Path) -> None:
+    documents = read_documents(directory, dataset)
     columns = [[document.tokens for document in documents], [document.tags for document in documents]]
     pq.write_table(pa.table(columns, schema=SCHEMA), file)
     token_count = sum(len(document.tokens) for document in documents)

@@ -51,7 +51,7 @@ def compute_measures(
     """Compute each measure per topic, 0 if the run lacks the topic; `run` and `qrels` must contain only `topics`."""
     if run.empty:
         return {name: pd.Series(0.0, index=topics) for name in measures}
-    trec_eval = _trec_eval(run, qrels, topics)
+    trec_eval = _build_trec_eval(run, qrels, topics)
     with warnings.catch_warnings():  # from trectools with pandas 2
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -73,7 +73,7 @@ def compute_bpref(judged_run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Inde
     return pd.Series(np.where(lacks_non_relevant, recall, trectools_bpref), index=topics)
 
 
-def _trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
+def _build_trec_eval(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index) -> TrecEval:
     # Built in memory because trectools' qrels reader drops negative grades. Integer ids join faster.
     trec_run, trec_qrels = TrecRun(), TrecQrel()
     ids = pd.factorize(pd.concat([run["docno"], qrels["docno"]]))[0]

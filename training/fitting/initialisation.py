@@ -69,7 +69,7 @@ def instantiate(recipe: Recipe, derived_fields: dict[str, Any]) -> Network:
 
 
 def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
-    vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
+    vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
     ranker = instantiate(recipe, {"vocabulary": len(vocabulary)})
     assert isinstance(ranker, Ranker)
     if recipe.clusters:
@@ -78,7 +78,7 @@ def _build_word_network(recipe: Recipe, vectors_dir: Path) -> TrainableNetwork:
         word_table = word_table / np.maximum(np.linalg.norm(word_table, axis=1, keepdims=True), 1e-12)
     ranker.state_dict()["embedding.weight"].zero_()  # including the unknown word's row
     copy_word_vectors(ranker, word_table)
-    return TrainableNetwork(RankerCheckpoint, ranker, WordTokeniser(vocabulary, recipe.lengths), None, source)
+    return TrainableNetwork(RankerCheckpoint, ranker, WordTokeniser(vocabulary, recipe.lengths), None, origin)
 
 
 def load_recipe_vectors(recipe: Recipe, vectors_dir: Path) -> tuple[Vocabulary, np.ndarray, dict[str, Any]]:
@@ -124,22 +124,22 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
     has_pooler = "pooler.weight" in network.state_dict()
     weights = pretrained.load_encoder_weights() | (load_pooler_weights(pretrained) if has_pooler else {})
     network.load_state_dict(network.state_dict() | weights)
-    source: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
+    origin: dict[str, Any] = {"encoder": {"name": pretrained.name, "sha256": pretrained.sha256}}
     if recipe.encoder.init_from:
         checkpoint = load_checkpoint(checkpoints_dir / recipe.encoder.init_from)
         if not isinstance(checkpoint.network, BERTRanker):
             raise UsageError(f"encoder.init_from: {recipe.encoder.init_from!r} has no encoder; set it to a BERT checkpoint")
         weights = {name: tensor for name, tensor in checkpoint.network.state_dict().items() if name.startswith("encoder.")}
         network.load_state_dict(network.state_dict() | weights)
-        source["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": checkpoint.fingerprint}
+        origin["encoder"]["init_from"] = {"name": recipe.encoder.init_from, "fingerprint": checkpoint.fingerprint}
     if recipe.encoder.bfloat16:
         network.encoder.autocast_dtype = torch.bfloat16
     if isinstance(network, Enricher):
         passage_tokeniser = network.tokeniser_class.load(pretrained.folder, network.config)
-        return TrainableNetwork(EnricherCheckpoint, network, passage_tokeniser, pretrained, source)
+        return TrainableNetwork(EnricherCheckpoint, network, passage_tokeniser, pretrained, origin)
     assert isinstance(network, Ranker)
     tokeniser = WordPieceTokeniser.load(pretrained.folder, recipe.lengths)
-    return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, source)
+    return TrainableNetwork(RankerCheckpoint, network, tokeniser, pretrained, origin)
 
 
 def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> dict[str, Any]:

@@ -85,24 +85,24 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         InputError: If a file is malformed or missing, the runs are on another input, or no topic is judged.
         OutputError: If the report cannot be written.
     """
-    source = execution.input
+    dataset = execution.input
     files = {run_similarity.parse_system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
     primary, [qrels_hash] = _find_primary_system(directory, files), hash_input_files([qrels_file]).values()
-    _check_same_input(directory, source)
-    qrels = read_qrels(qrels_file, set(source.documents["docno"]))
+    _check_same_input(directory, dataset)
+    qrels = read_qrels(qrels_file, set(dataset.documents["docno"]))
     runs = {system: read_run(file, order) for system, file in files.items()}
     overlaps = [compute_overlap(run, qrels, (name, qrels_file.name), (files[name], qrels_file)) for name, run in runs.items()]
-    check_overlap(source, qrels, qrels_file.name)
+    check_overlap(dataset, qrels, qrels_file.name)
     values = evaluate_runs(runs, qrels)
     systems = _sort_by_measure(runs, HEADLINE_MEASURES[0], values)
     runs = {system: runs[system] for system in systems}
     candidate_recall = _count_candidates(qrels, execution)
     topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
-        source.directory,
+        dataset.directory,
         directory=directory.resolve().name,
         qrels=qrels_file.name,
-        corpus_note=source.description,
+        corpus_note=dataset.description,
         n_judged=len(qrels),
         systems=systems,
         primary=primary,
@@ -181,14 +181,14 @@ def _is_fitted_to(system: str, qrels_hash: str, execution: Execution) -> bool:
     return any(qrels_hash in file.read_text(encoding="utf-8") for file in files if file.is_file())
 
 
-def _check_same_input(directory: Path, source: Dataset) -> None:
+def _check_same_input(directory: Path, dataset: Dataset) -> None:
     try:
         input_fingerprint = read_manifest(directory / FINGERPRINT_FILE).inputs["input"]
     except LookupError:
         log.warning("%s: no %s; cannot verify the runs' input", directory, FINGERPRINT_FILE)
         return
-    if input_fingerprint != source.fingerprint:
-        raise InputError(f"{directory}: the runs are on another input than {source.directory}; pass the runs' input with -i")
+    if input_fingerprint != dataset.fingerprint:
+        raise InputError(f"{directory}: the runs are on another input than {dataset.directory}; pass the runs' input with -i")
 
 
 def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -292,16 +292,16 @@ def _build_topic_reports(
     candidate_recall: pd.DataFrame,
 ) -> list[TopicReport]:  # fmt: skip
     """Build the section of each topic that has a relevant document, in input order."""
-    source, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
+    dataset, grades = execution.input, dict(zip(zip(qrels["qid"], qrels["docno"], strict=True), qrels["rel"], strict=True))
     queries = {system: _format_expanded_queries(get_system(system).stage, execution) for system in runs if system in SYSTEMS}
     highlights = _highlight(runs, execution)
     top_documents = {system: dict(iter(run.groupby("qid").head(TOP_K).groupby("qid"))) for system, run in runs.items()}
     pairs = pd.concat([top[["qid", "docno"]] for frames in top_documents.values() for top in frames.values()])
-    documents = _read_documents(source, set(pairs["docno"]))
+    documents = _read_documents(dataset, set(pairs["docno"]))
     pairs = pairs[pairs["qid"].isin(candidate_recall.index)].drop_duplicates(ignore_index=True)
     extremes = _label_extremes(pairs, runs, execution)
     topics = []
-    for qid, query in zip(source.topics["qid"], source.topics["query"], strict=True):
+    for qid, query in zip(dataset.topics["qid"], dataset.topics["query"], strict=True):
         if qid not in candidate_recall.index:
             continue
         scores = {system: table.loc[qid, f"{MEASURE} all"] for system, table in values.items()}
@@ -325,12 +325,12 @@ def _build_topic_reports(
     return topics
 
 
-def _read_documents(source: Dataset, docnos: set[str]) -> pd.DataFrame:
+def _read_documents(dataset: Dataset, docnos: set[str]) -> pd.DataFrame:
     """Return the documents with these docnos, indexed by docno; raise InputError if one is not in the input."""
-    documents = source.documents[source.documents["docno"].isin(docnos)].set_index("docno")
+    documents = dataset.documents[dataset.documents["docno"].isin(docnos)].set_index("docno")
     unknown_docnos = sorted(docnos - set(documents.index))
     if unknown_docnos:
-        raise InputError(f"{source.directory}: document {unknown_docnos[0]} of a run is missing; pass the runs' input with -i")
+        raise InputError(f"{dataset.directory}: document {unknown_docnos[0]} of a run is missing; pass the runs' input with -i")
     return documents
 
 

@@ -52,13 +52,13 @@ class LanguageModelSpec(TaskSpec, frozen=True):
 
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a language model whose input and output vectors are initialised with the word vectors."""
-        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
+        vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
         model = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": ()})
         assert isinstance(model, LanguageModel)
         copy_word_vectors(model, word_table)
         weights = model.state_dict()
         weights["output_embedding.weight"].copy_(weights["embedding.weight"])
-        return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, source)
+        return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, origin)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the training premises, hold out some of them and split all into passages."""

@@ -60,7 +60,7 @@ class TaggingSpec(TaskSpec, frozen=True):
 
     def build_network(self, recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
         """Build a tagger, with the layers of `init_from` if set; raise UsageError if its vocabulary or layer sizes differ."""
-        vocabulary, word_table, source = load_recipe_vectors(recipe, vectors_dir)
+        vocabulary, word_table, origin = load_recipe_vectors(recipe, vectors_dir)
         network = instantiate(recipe, {"vocabulary": len(vocabulary), "tags": list_tags(self.datasets)})
         assert isinstance(network, TARGER)
         copy_word_vectors(network, word_table)
@@ -78,8 +78,8 @@ class TaggingSpec(TaskSpec, frozen=True):
             if shapes != expected_shapes:
                 raise UsageError(f"tagging.init_from: {self.init_from!r} has other layer sizes; use its [network] settings")
             network.load_state_dict(network.state_dict() | pretrained)
-            source["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
-        return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, source)
+            origin["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
+        return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, origin)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the tagged documents and split those of each data set into training and test documents."""

@@ -42,13 +42,13 @@ class TaggedDocument:
     tags: tuple[str, ...]
 
 
-def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocument]:
+def read_documents(directory: Path, dataset: ComponentDataset) -> list[TaggedDocument]:
     """Read the non-empty documents of a data set; a repeated text counts once, with its first tags.
 
     Tokens of the file are split by `find_token_spans`, as input texts are at inference. If a token with a B- tag is split,
     all parts but the first get an I- tag.
     """
-    file = directory / source.file
+    file = directory / dataset.file
     documents: dict[tuple[str, ...], tuple[str, ...]] = {}
     tokens: list[str] = []
     tags: list[str] = []
@@ -67,7 +67,7 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
             if len(fields) != 2:
                 cause = f"{pluralise(len(fields), 'field')} ({abbreviate(line)}); expected a token and its tag"
                 raise InputError(f"{location}: {cause}; download the file again from {DOWNLOAD_HINT}")
-            tag = _parse_tag(location, fields[1], source, tags[-1] if tags else OUTSIDE)
+            tag = _parse_tag(location, fields[1], dataset, tags[-1] if tags else OUTSIDE)
             for start, end in find_token_spans(fields[0]):
                 tokens.append(fields[0][start:end])
                 tags.append(tag)
@@ -77,13 +77,13 @@ def read_documents(directory: Path, source: ComponentDataset) -> list[TaggedDocu
     return [TaggedDocument(*document) for document in documents.items()]
 
 
-def _parse_tag(location: str, raw_tag: str, source: ComponentDataset, previous_tag: str) -> str:
+def _parse_tag(location: str, raw_tag: str, dataset: ComponentDataset, previous_tag: str) -> str:
     """Convert a tag (P-B) to BIO notation (B-P); raise InputError if it is unknown or cannot follow `previous_tag`."""
     if raw_tag == OUTSIDE:
         return OUTSIDE
     component_type, _, prefix = raw_tag.rpartition("-")
-    if component_type not in source.component_types or prefix not in ("B", "I"):
-        valid_tags = [OUTSIDE, *(f"{component}-{position}" for component in source.component_types for position in "BI")]
+    if component_type not in dataset.component_types or prefix not in ("B", "I"):
+        valid_tags = [OUTSIDE, *(f"{component}-{position}" for component in dataset.component_types for position in "BI")]
         raise InputError(f"{location}: unknown tag '{abbreviate(raw_tag)}'; {suggest(raw_tag, valid_tags)}")
     if prefix == "I" and previous_tag not in (f"B-{component_type}", f"I-{component_type}"):
         raise InputError(f"{location}: {raw_tag} follows {previous_tag}; a component must start with {component_type}-B")

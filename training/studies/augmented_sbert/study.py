@@ -90,8 +90,8 @@ class AugmentedSbertExperiment(Experiment[Cell, TrialResult]):
 
     def compute(self, cell: Cell) -> TrialResult:
         """Train and evaluate a cell's network."""
-        trial, source = self._get_trials(cell)
-        result = trial.evaluate(cell.network, source)
+        trial, source_trial = self._get_trials(cell)
+        result = trial.evaluate(cell.network, source_trial)
         log.info(
             "%s, repetition %d, %s: test %.2f, dev %.2f, %d silver pairs, %.0f s",
             cell.task, cell.repetition + 1, _format_name(cell), result.test, result.dev, result.silver_pairs, result.seconds,
@@ -152,9 +152,9 @@ def _list_cells(tasks: Sequence[str], repetition_count: int) -> list[Cell]:
     cells = [Cell(task, 0, network) for task in tasks for network in UNSEEDED]
     for repetition in range(repetition_count):
         cells += [Cell(task, repetition, network) for task in tasks for network in SEEDED]
-        for source, target in ADAPTATIONS:
+        for source_task, target in ADAPTATIONS:
             if target in tasks:
-                cells += [Cell(target, repetition, network, source) for network in (UNADAPTED, ADAPTED)]
+                cells += [Cell(target, repetition, network, source_task) for network in (UNADAPTED, ADAPTED)]
     return cells
 
 
