@@ -143,7 +143,7 @@ def _build_bert_network(recipe: Recipe, checkpoints_dir: Path) -> TrainableNetwo
 
 
 def read_encoder_config(encoder: PretrainedEncoder, frozen_blocks: int = -1) -> dict[str, Any]:
-    """Return the `EncoderConfig` fields of a pretrained encoder; -1 `frozen_blocks`: nothing is frozen.
+    """Return the `EncoderConfig` fields of a pretrained encoder; if `frozen_blocks` is -1, nothing is frozen.
 
     Raises:
         CheckpointError: If the encoder is not a BERT model.

@@ -110,7 +110,7 @@ class SettingRunner:
         return mask
 
     def train_and_score(self, cell: Cell) -> np.ndarray:
-        """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN outside `scored_mask`."""
+        """Train a cell's network and return its scores (rows,) float32 of the table's rows; NaN outside `mask_scored`."""
         task, network = replace(self._recipe.task, loss=cell.loss), {**self._recipe.network, "topic": cell.uses_topic}
         recipe = replace(self._recipe, seed=cell.seed, network=network, task=task)
         train, dev = (self.table.loc[self.mask_split(cell.fold, split), COLUMNS] for split in ("train", "dev"))
