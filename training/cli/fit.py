@@ -75,5 +75,5 @@ def _reproduce(args: argparse.Namespace) -> None:
 
     with open_work_dir(args.work_dir):
         device = choose_device(args.device)
-        table, weights = reproduce_checkpoint(args.recipe, args.input_dir, args.work_dir, args.checkpoint_dir, device)
-    print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights}")
+        table, weights_result = reproduce_checkpoint(args.recipe, args.input_dir, args.work_dir, args.checkpoint_dir, device)
+    print(f"{table.to_string(float_format=lambda value: f'{value:.2f}')}\n{weights_result}")

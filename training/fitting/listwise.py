@@ -64,12 +64,12 @@ class ListwiseTask(Task[Ranker]):
         items = self._lists.rows[micro_batch]
         item_rows = items[items >= 0]
         item_batches = batch_by_length(self._train_pairs.get_premise_lengths()[item_rows], items.shape[1])
-        outputs = torch.cat([ranker(*self._training_pairs(item_rows[positions])) for positions in item_batches])
+        outputs = torch.cat([ranker(*self._collate_pairs(item_rows[positions])) for positions in item_batches])
         inverse = torch.from_numpy(np.argsort(np.concatenate(item_batches))).to(self._device)
         scores = torch.zeros_like(labels).masked_scatter(labels >= 0, outputs[inverse])  # (b, n)
         return self._loss.weighted_sum(labels, scores) / self._loss.weight_count(batch_labels)
 
-    def _training_pairs(self, rows: np.ndarray) -> tuple[Tensor, ...]:
+    def _collate_pairs(self, rows: np.ndarray) -> tuple[Tensor, ...]:
         """Return ids and masks of the queries and premises of training pairs."""
         pairs = self._train_pairs
         queries = pairs.queries.batch(pairs.query_rows[rows], self._device)

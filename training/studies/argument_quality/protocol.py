@@ -34,9 +34,9 @@ class Setting:
     test_data: tuple[str, ...] = ()  # data sets tested on instead of the test folds; if empty, the test folds
     n_folds: int = 1  # 1: no test fold; train on all debates but the dev debates
     group_by: str = "debate"  # held-out unit: debate or topic
-    all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss
-    single_seed: bool = False  # use the first seed only
-    also_without_topic: bool = False  # also train a network without the topic
+    has_all_losses: bool = False  # train one network per loss; otherwise, one with the recipe's loss
+    has_single_seed: bool = False  # use the first seed only
+    has_topic_ablation: bool = False  # also train a network without the topic
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -45,13 +45,13 @@ class Setting:
 
 
 SETTINGS = {
-    "ukp": Setting(("ukp",), n_folds=4, all_losses=True),
-    "ukp_16_folds": Setting(("ukp",), n_folds=16, single_seed=True),
-    "ukp_32_folds": Setting(("ukp",), n_folds=32, group_by="topic", single_seed=True),
+    "ukp": Setting(("ukp",), n_folds=4, has_all_losses=True),
+    "ukp_16_folds": Setting(("ukp",), n_folds=16, has_single_seed=True),
+    "ukp_32_folds": Setting(("ukp",), n_folds=32, group_by="topic", has_single_seed=True),
     "ibm": Setting(("ibm",), n_folds=4),
-    "ukp_transfer": Setting(("ukp",), ("ibm", "webis"), also_without_topic=True),
-    "ibm_transfer": Setting(("ibm",), ("ukp", "webis"), also_without_topic=True),
-    "ukp+ibm_to_webis": Setting(("ukp", "ibm"), ("webis",), also_without_topic=True),
+    "ukp_transfer": Setting(("ukp",), ("ibm", "webis"), has_topic_ablation=True),
+    "ibm_transfer": Setting(("ibm",), ("ukp", "webis"), has_topic_ablation=True),
+    "ukp+ibm_to_webis": Setting(("ukp", "ibm"), ("webis",), has_topic_ablation=True),
 }
 
 
@@ -77,9 +77,9 @@ def list_cells(settings: Sequence[str], recipe: Recipe, seed_count: int) -> list
         Cell(name, seed, loss, uses_topic, fold)
         for seed in range(seed_count)
         for name in settings
-        if not (seed and SETTINGS[name].single_seed)
-        for uses_topic in ((True, False) if SETTINGS[name].also_without_topic else (True,))
-        for loss in (LOSSES if SETTINGS[name].all_losses else [recipe.task.loss])
+        if not (seed and SETTINGS[name].has_single_seed)
+        for uses_topic in ((True, False) if SETTINGS[name].has_topic_ablation else (True,))
+        for loss in (LOSSES if SETTINGS[name].has_all_losses else [recipe.task.loss])
         for fold in range(SETTINGS[name].n_folds)
     ]
 
@@ -105,7 +105,7 @@ class SettingRunner:
 
     def mask_scored(self, fold: int) -> np.ndarray:
         """Return a mask (rows,) of the arguments that a fold's network scores: dev, test and, for z-scores, training."""
-        splits = ("train", "dev", "test") if self.setting.all_losses else ("dev", "test")
+        splits = ("train", "dev", "test") if self.setting.has_all_losses else ("dev", "test")
         mask: np.ndarray = np.any([self.mask_split(fold, split) for split in splits], axis=0)
         return mask
 

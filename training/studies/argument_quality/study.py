@@ -152,7 +152,7 @@ def _collect_scores(
     for members in by_seed.values():
         for name, fold_scores in members.items():
             networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
-        if runner.setting.all_losses:
+        if runner.setting.has_all_losses:
             for name, is_standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
                 member_scores = [runner.combine_test_scores(fold_scores, is_standardised) for fold_scores in members.values()]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))

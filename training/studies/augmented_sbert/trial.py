@@ -210,8 +210,8 @@ class Trial:
 
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Sample at most `silver_ratio` pairs per gold pair."""
-        maximum = round(self._settings.silver_ratio * len(self.gold.train))
-        return subsample(pairs, maximum, self._rng(f"subsampled {strategy}"))
+        max_pairs = round(self._settings.silver_ratio * len(self.gold.train))
+        return subsample(pairs, max_pairs, self._rng(f"subsampled {strategy}"))
 
     def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Return this task's training pairs, labelled by the source task's teacher."""
