@@ -68,7 +68,7 @@ def _add_vectors(kinds: Commands) -> None:
     help_text = "file of GloVe or word2vec vectors to read instead of training"
     add_path(parser, "--from-file", "-i", "--input", metavar="FILE", help=help_text)
     add_output(parser, "output directory (default: WORK_DIR/vectors; with --surface-tokens: WORK_DIR/vectors-METHOD)")
-    parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions")
+    parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions of the vectors")
     help_text = "minimum word frequency in the premises"
     parser.add_argument("--minimum-frequency", type=positive_int, default=5, metavar="N", help=help_text)
     parser.add_argument("--epochs", type=positive_int, default=5, metavar="N", help="number of training epochs")

@@ -79,7 +79,7 @@ def reproduce_checkpoint(
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
-    """Tabulate metrics in percent, one per row: `stored reproduced difference verdict` (OK, near or FAIL)."""
+    """Tabulate two checkpoints' metrics in percent, as `stored reproduced difference verdict` (OK, near or FAIL)."""
     if "validation" in stored:
         stored_metrics, reproduced_metrics = stored["validation"], reproduced["validation"]
     else:

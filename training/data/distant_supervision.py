@@ -117,7 +117,7 @@ def retrieve_for_conclusions(
 
 
 def _sample_rows(rng: np.random.Generator, start: int, end: int, total: int, per_argument: int) -> np.ndarray:
-    """Sample SAMPLE_FACTOR · `per_argument` · (end - start) of `total` rows, at most all, outside [start, end), distinct."""
+    """Sample distinct rows below `total` outside [start, end): SAMPLE_FACTOR · `per_argument` · (end - start), or all."""
     n_candidates = total - (end - start)
     rows = rng.choice(n_candidates, size=min(n_candidates, SAMPLE_FACTOR * per_argument * (end - start)), replace=False)
     rows[rows >= start] += end - start

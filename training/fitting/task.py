@@ -103,7 +103,7 @@ class TrainableNetwork:
     provenance: dict[str, Any]  # hashes and origin of the word vectors or of the pretrained encoder
 
     def check_trainable(self, epochs: int) -> bool:
-        """Return whether the network has trainable parameters; raise UsageError if it has and `epochs` is 0, or vice versa."""
+        """Return whether the network has trainable parameters; raise UsageError if `epochs` contradicts this."""
         is_trainable = any(parameter.requires_grad for parameter in self.network.parameters())
         if is_trainable and not epochs:
             raise UsageError(

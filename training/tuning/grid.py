@@ -138,7 +138,7 @@ def encode_checkpoint_files(
 
 
 def _get_axis_values(grid: Grid, point: int) -> dict[str, Any]:
-    """Return a point's value on each axis."""
+    """Return the value on each axis of the point with index `point`."""
     indices = np.unravel_index(point, [len(values) for values in grid.axes.values()])
     return {name: values[index] for (name, values), index in zip(grid.axes.items(), indices, strict=True)}
 
