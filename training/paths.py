@@ -5,6 +5,7 @@ from submission.paths import PROJECT_DIR
 TRAINING = PROJECT_DIR / "training"
 RECIPES = TRAINING / "configs" / "recipes"
 GRIDS = TRAINING / "configs" / "grids"
+TRIALS = TRAINING / "configs" / "trials"
 FUSIONS = TRAINING / "configs" / "fusions"
 RESULTS = TRAINING / "results"
 SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`

@@ -19,7 +19,10 @@ VOCABULARY = 60
 # 17 document positions per chunk: most documents below have several chunks
 BERT = {**TINY, "vocab_size": VOCABULARY, "max_position_embeddings": 40}
 
-VARIANTS = {"gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction": True})}
+VARIANTS = {
+    "gru with interaction": ("gru", {**TINY_CONFIGS["gru"], "interaction": True}),
+    "cedr_knrm with a hidden layer": ("cedr_knrm", {"hidden": 5}),
+}
 
 
 def build(name: str, seed: int = 0) -> Ranker:
@@ -28,7 +31,7 @@ def build(name: str, seed: int = 0) -> Ranker:
     name, fields = VARIANTS.get(name, (name, TINY_CONFIGS.get(name, {})))
     ranker_class = get_ranker_class(name)
     if ranker_class.token_unit == "pieces":
-        ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3)).eval()
+        ranker = ranker_class(ranker_class.Config(bert=BERT, cls=2, sep=3, **fields)).eval()
         return ranker.double() if "drmm" in name else ranker
     ranker = ranker_class(ranker_class.Config(vocabulary=VOCABULARY, dimensions=8, **fields))
     vectors = torch.randn(VOCABULARY, 8)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 CACHE_HELP = "working directory, which caches finished results"
 SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
+SBERT_SWEEPS = ("gold", "single_seed", "bm25_k", "semantic_k", "random_ratio", "gold_pairs", "step_fraction")
 QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "ibm_transfer", "ukp+ibm_to_webis")
 
 
@@ -23,8 +24,10 @@ def add_parsers(commands: Commands) -> None:
     _add_enrichments(studies)
     _add_lengths(studies)
     _add_augmented_sbert(studies)
+    _add_augmented_sbert_sweeps(studies)
     _add_students(studies)
     _add_argument_quality(studies)
+    _add_trials(studies)
 
 
 def _add_enrichments(studies: Commands) -> None:
@@ -47,9 +50,23 @@ def _add_lengths(studies: Commands) -> None:
 
 def _add_augmented_sbert(studies: Commands) -> None:
     parser = studies.add("augmented-sbert", _run_sbert_study, "replicate Thakur et al. 2021 (Augmented SBERT) on BWS and MRPC")
+    _add_parts(parser, SBERT_PARTS)
+    help_text = "result CSV; rows of other parts are kept (default: augmented_sbert[_TEACHER].csv in WORK_DIR/results)"
+    _add_sbert_options(parser, help_text)
+
+
+def _add_augmented_sbert_sweeps(studies: Commands) -> None:
+    description = "vary settings of Augmented SBERT, as in tables 5 and 9 to 12 and figures 1 and 6 of Thakur et al. 2021"
+    parser = studies.add("augmented-sbert-sweeps", _run_sbert_sweeps, description)
+    help_text = "setting to vary; repeatable (default: all)"
+    parser.add_argument("--sweep", action="append", choices=SBERT_SWEEPS, dest="sweeps", help=help_text)
+    help_text = "result CSV; rows of other sweeps are kept (default: WORK_DIR/results/augmented_sbert_sweeps.csv)"
+    _add_sbert_options(parser, help_text)
+
+
+def _add_sbert_options(parser: argparse.ArgumentParser, output_help: str) -> None:
     options.add_input(parser, "directory with bws/ and mrpc/, as published")
     options.add_work_dir(parser, CACHE_HELP)
-    _add_parts(parser, SBERT_PARTS)
     help_text = "number of repetitions with different seeds"
     parser.add_argument("--repetitions", type=options.positive_int, default=3, metavar="N", help=help_text)
     help_text = "initial bi-encoder: name or directory"
@@ -58,8 +75,7 @@ def _add_augmented_sbert(studies: Commands) -> None:
     parser.add_argument("--teacher", metavar="NAME", help=help_text)
     options.add_seed(parser, "random seed of splits, samples and networks")
     _add_device_and_processes(parser)
-    help_text = "result CSV; rows of other parts are kept (default: augmented_sbert[_TEACHER].csv in WORK_DIR/results)"
-    options.add_output(parser, help_text, "FILE")
+    options.add_output(parser, output_help, "FILE")
 
 
 def _add_students(studies: Commands) -> None:
@@ -82,6 +98,16 @@ def _add_argument_quality(studies: Commands) -> None:
     _add_device_and_processes(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
     options.add_output(parser, f"{help_text} (default: WORK_DIR/results/argument_quality.csv)", "FILE")
+
+
+def _add_trials(studies: Commands) -> None:
+    parser = studies.add("trials", _run_trials, "train variants of recipes and tabulate their learning curves")
+    parser.add_argument("plan", metavar="PLAN", help="name of a plan in training/configs/trials")
+    options.add_work_dir(parser, "working directory prepared for the recipes; interrupted trials resume")
+    help_text = "number of seeds per trial"
+    parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=1, metavar="N", help=help_text)
+    _add_device_and_processes(parser)
+    options.add_output(parser, "result CSV, written after each trial (default: WORK_DIR/results/trials_PLAN.csv)", "FILE")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
@@ -143,6 +169,28 @@ def _run_sbert_study(args: argparse.Namespace) -> None:
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
+def _run_sbert_sweeps(args: argparse.Namespace) -> None:
+    from submission.inference.device import choose_device
+    from submission.inference.pretrained import PretrainedEncoder
+    from submission.storage.atomic_files import write_atomic
+    from submission.storage.cache_directory import CacheDirectory
+    from training.evaluation.tables import merge_rows, read_rows_to_keep
+    from training.parallel import get_default_process_count
+    from training.studies.augmented_sbert.sweeps import run_sweeps
+    from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
+
+    student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
+    output = options.prepare_result_file(args, "augmented_sbert_sweeps.csv")
+    device, sweeps = choose_device(args.device), list(dict.fromkeys(args.sweeps or SBERT_SWEEPS))
+    previous_rows = read_rows_to_keep(output, "sweep", sweeps)  # read first, to fail before hours of training
+    with CacheDirectory(args.work_dir, output.parent) as cache:
+        settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
+        processes = args.processes or get_default_process_count(device)
+        results = run_sweeps(args.input_dir, sweeps, args.repetitions, settings, teacher, student, cache, device, processes)
+    write_atomic(output, merge_rows(results, previous_rows, "sweep", SBERT_SWEEPS, 2))
+    print(results.to_string(index=False, float_format="%.2f", na_rep=""))
+
+
 def _compare_students(args: argparse.Namespace) -> None:
     from submission.errors import UsageError
     from submission.inference.device import choose_device
@@ -179,6 +227,18 @@ def _run_quality_study(args: argparse.Namespace) -> None:
     write_atomic(output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
     write_atomic(output.with_suffix(".png"), plot)
     print(format_means(table))
+
+
+def _run_trials(args: argparse.Namespace) -> None:
+    from submission.inference.device import choose_device
+    from training.cli.trials import load_plan, run_trials
+    from training.evaluation.tables import write_csv
+    from training.parallel import get_default_process_count
+
+    trials, output = load_plan(args.plan, args.repetitions), options.prepare_result_file(args, f"trials_{args.plan}.csv")
+    device = choose_device(args.device)
+    for table in run_trials(trials, args.work_dir, device, args.processes or get_default_process_count(device)):
+        write_csv(output, table, 6)
 
 
 def _write_and_print(file: Path, table: pd.DataFrame, digits: int, float_format: str) -> None:

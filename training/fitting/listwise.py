@@ -114,8 +114,14 @@ def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
 def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: str) -> TrainingLists:
     """Split all topics into lists of at most `size` items, labelled by dense rank within `scope`: the list or the topic.
 
-    If `loss` is "mse", labels are divided by the largest rank within `scope`, so that they are at most 1.
+    If `loss` is "mse", labels are divided by the largest rank within `scope`, so that they are at most 1. If it is "pointwise",
+    labels are the scores themselves, scaled to [0, 1] over all topics of their data set.
     """
+    if loss == "pointwise":
+        scores_by_data = table.groupby("data")["score"]
+        low, high = scores_by_data.transform("min"), scores_by_data.transform("max")
+        scaled = table.assign(score=(table["score"] - low) / (high - low).clip(lower=1e-9))
+        return build_lists(scaled, size, lambda scores, list_items: scores[list_items])
 
     def compute_rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
         topic_ranks = compute_dense_ranks(scores)

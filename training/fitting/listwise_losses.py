@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-LossName = Literal["mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"]
+LossName = Literal["pointwise", "mse", "hinge", "logistic", "softmax", "list_mle", "approx_ndcg"]
 APPROX_NDCG_TEMPERATURE = 0.1
 
 
@@ -102,8 +102,11 @@ def _dcg(gains: Tensor, ranks: Tensor) -> Tensor:
     return (gains / torch.log1p(ranks)).sum(1)
 
 
+_SQUARED_ERROR = ListwiseLoss(lambda labels, scores: (labels - scores).square(), lambda labels: labels >= 0)
+
 LOSSES: dict[str, ListwiseLoss] = {
-    "mse": ListwiseLoss(lambda labels, scores: (labels - scores).square(), lambda labels: labels >= 0),
+    "pointwise": _SQUARED_ERROR,  # of scores instead of ranks, see `build_ranked_lists`; not in TF-Ranking
+    "mse": _SQUARED_ERROR,
     "hinge": ListwiseLoss(_pairwise_hinge, _is_preference),
     "logistic": ListwiseLoss(_pairwise_logistic, _is_preference),
     "softmax": ListwiseLoss(_softmax_cross_entropy, _label_sums),

@@ -40,13 +40,23 @@ def find_task_tables(network: str) -> list[str]:
 
 def load_recipe(name: str) -> Recipe:
     """Load a recipe by its name in training/configs/recipes or by path; raise UsageError if it is missing or malformed."""
+    path, values = read_recipe(name)
+    return build_recipe(path, values)
+
+
+def read_recipe(name: str) -> tuple[Path, dict[str, Any]]:
+    """Read the path and the TOML values of a recipe, see `load_recipe`."""
     path = Path(name) if name.endswith(".toml") else RECIPES / f"{name}.toml"
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"unknown recipe {name!r}; {suggest(name, (file.stem for file in RECIPES.glob('*.toml')))}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read as TOML ({error}); correct the recipe") from None
+
+
+def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
+    """Build a recipe from TOML values; raise UsageError, which names `path`, if they are malformed."""
     try:
         spec = find_task_spec(values)
         table = values.pop(spec.get_table_name(), {})

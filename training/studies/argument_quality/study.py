@@ -23,6 +23,7 @@ from training.evaluation.plots import LengthPanel, plot_scores_by_length
 from training.experiment import Experiment, run_experiment
 from training.fitting.initialisation import build_network
 from training.fitting.listwise import compute_dense_ranks
+from training.fitting.listwise_losses import LOSSES
 from training.fitting.recipe import EncoderSettings, Recipe
 from training.studies.argument_quality import table
 from training.studies.argument_quality.metrics import count_argument_words
@@ -31,6 +32,7 @@ from training.tasks import load_recipe
 from training.tasks.quality import QualitySpec
 
 LENGTH, UNTRAINED, ENSEMBLE = "length", "untrained", "ensemble"
+LISTWISE = tuple(loss for loss in LOSSES if loss != "pointwise")  # members of ENSEMBLE
 RERANKING_SETTING = "ukp+ibm_to_webis"  # setting whose networks re-rank Webis-ArgQuality-20
 ROW_SETTINGS = (*SETTINGS, table.RERANKING)  # row order of the CSV
 RIDGE_ALPHAS = tuple(10.0**power for power in range(-3, 4))  # one is selected by leave-one-out cross-validation
@@ -153,7 +155,12 @@ def _collect_scores(
         for name, fold_scores in members.items():
             networks.setdefault(name, []).append(runner.combine_test_scores(fold_scores))
         if runner.setting.has_all_losses:
-            for name, is_standardised in ((ENSEMBLE, False), (f"{ENSEMBLE} (standardised)", True)):
-                member_scores = [runner.combine_test_scores(fold_scores, is_standardised) for fold_scores in members.values()]
+            published_members = table.PUBLISHED_ENSEMBLES[runner.setting.train_data]
+            for name, losses, is_standardised in (
+                (ENSEMBLE, LISTWISE, False),
+                (f"{ENSEMBLE} (standardised)", LISTWISE, True),
+                (table.PUBLISHED_ENSEMBLE, published_members, False),
+            ):
+                member_scores = [runner.combine_test_scores(members[loss], is_standardised) for loss in losses]
                 networks.setdefault(name, []).append(np.mean(member_scores, axis=0))
     return networks

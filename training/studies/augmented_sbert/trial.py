@@ -127,10 +127,15 @@ class Trial:
         encoders: Encoders,
         cache: ArtifactStore,
         device: torch.device,
+        gold_cache: ArtifactStore | None = None,
     ) -> None:
-        """Create a trial without training; `repetition` determines the seeds, and no other trial may use `cache`."""
+        """Create a trial without training; `repetition` determines the seeds, and no other trial may use `cache`.
+
+        Trials that differ only in sampling can share the networks trained on gold pairs, in `gold_cache` (None: `cache`).
+        """
         self.gold, self._repetition, self._settings = gold, repetition, settings
         self._encoders, self._cache, self._device = encoders, cache, device
+        self._gold_cache = gold_cache or cache
         first = settings.seed + repetition * settings.n_seeds
         self._seeds = range(first, first + settings.n_seeds)
         self._sentences = sampling.SentencePool.from_pairs(gold.train)
@@ -151,6 +156,17 @@ class Trial:
             dev, test = compute_metrics(self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test)))
         shutil.rmtree(self._cache.directory / _format_cache_name(network, source), ignore_errors=True)  # states of the seeds
         return TrialResult(dev, test, silver_count, round(time.monotonic() - start, 1))
+
+    def measure_dev_after(self, fraction: float) -> float:
+        """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and return its dev metric."""
+        setup = self._build_setup(self._settings.student, self.gold.train)
+        seed_dir = self._cache.directory / f"{BI_ENCODER}-{fraction}"
+        dev = _train_steps(setup, self._seeds[0], max(1, round(fraction * setup.step_count)), self._measure_dev, seed_dir)
+        shutil.rmtree(seed_dir)
+        return dev
+
+    def _measure_dev(self, model: Network) -> float:
+        return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
     def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
         """Load or train a network; return it with the number of silver training pairs."""
@@ -225,7 +241,7 @@ class Trial:
         def train() -> bytes:
             return networks.serialise_trainable_state(self._train(network, training, self.gold.train))
 
-        weights = self._cache.load_or_build(f"{network}.safetensors", train)
+        weights = self._gold_cache.load_or_build(f"{network}.safetensors", train)
         shutil.rmtree(self._cache.directory / network, ignore_errors=True)  # state files of the seeds
         model = self._build(training)
         networks.load_trainable_state(model, weights)
@@ -233,12 +249,8 @@ class Trial:
 
     def _train(self, name: str, training: TrainingConfig, pairs: pd.DataFrame) -> Network:
         """Train the best seed's network; the states of the seeds are in the cache's folder `name`."""
-
-        def metric(model: Network) -> float:
-            return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
-
-        setup = self._build_setup(training, pairs)
-        return train_best_seed(setup, self._seeds, self._settings.seed_fraction, metric, self._cache.directory / name)
+        setup, work_dir = self._build_setup(training, pairs), self._cache.directory / name
+        return train_best_seed(setup, self._seeds, self._settings.seed_fraction, self._measure_dev, work_dir)
 
     def _build(self, training: TrainingConfig) -> Network:
         return self._build_setup(training, self.gold.train).build_initial_network(self._seeds[0])

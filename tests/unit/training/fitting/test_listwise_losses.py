@@ -44,10 +44,11 @@ ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
         ("list", "softmax", [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]),
         ("topic", "softmax", [[1, 2, 4], [2, 3, -1], [1, 2, -1], [1, 1, 1]]),
         ("list", "mse", [[1 / 3, 2 / 3, 1], [0.5, 1, -1], [0.5, 1, -1], [1, 1, 1]]),
+        ("list", "pointwise", [[0, 3 / 16, 1], [3 / 16, 0.5, -1], [0, 1, -1], [0.25, 0.25, 0.25]]),
         ("topic", "mse", [[0.25, 0.5, 1], [0.5, 0.75, -1], [0.5, 1, -1], [1, 1, 1]]),
     ],
 )
-def test_lists_stay_within_topics_and_are_labelled_by_rank(scope: RankScope, loss: str, labels: list[list[float]]) -> None:
+def test_lists_stay_within_topics_and_have_labels(scope: RankScope, loss: str, labels: list[list[float]]) -> None:
     rows = [(data, topic, topic, f"{n}", "", score) for data, topic, scores in TOPICS for n, score in enumerate(scores)]
     lists = build_ranked_lists(pd.DataFrame(rows, columns=COLUMNS), 3, scope, loss)
     assert lists.rows.tolist() == ROWS

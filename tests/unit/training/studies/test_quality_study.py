@@ -68,7 +68,7 @@ def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: p
     assert "ensemble (standardised)" in capsys.readouterr().out
     table = read_table(tmp_path / "table.csv")
     assert list(dict.fromkeys(table["network"])) == [
-        *BASELINES, *LOSSES, "ensemble", "ensemble (standardised)", "BERT, pointwise", "Potash et al. 2019",
+        *BASELINES, *LOSSES, "ensemble", "ensemble (standardised)", "ensemble of Favreau 2022", "Potash et al. 2019",
     ]  # fmt: skip
     rows = table.set_index(["network", "measure"]).sort_index()
     assert rows.loc[("length", "Spearman"), "mean"] == pytest.approx(1, abs=1e-3)  # in these data length equals quality
@@ -76,7 +76,8 @@ def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: p
     for loss in LOSSES:
         assert {*rows.loc[loss].index} == {*MEASURES, "Spearman (dev)"}
         spearman = rows.loc[(loss, "Spearman")]
-        assert spearman["published"] == PUBLISHED["ukp"][loss].spearman
+        assert spearman["published"] == PUBLISHED["ukp"][loss][1]
+        assert rows.loc[(loss, "nDCG@15 exponential"), "published"] == PUBLISHED["ukp"][loss][-1]
         assert spearman["ci_low"] < spearman["mean"] < spearman["ci_high"]
     assert (rows.loc[[*LOSSES], "n_seeds"] == 1).all()
     assert rows.loc[[(loss, "Pearson") for loss in LOSSES], "mean"].nunique() == len(LOSSES)
@@ -146,7 +147,7 @@ def test_study_reports_errors(
     (tmp_path / "empty").mkdir()
     (tmp_path / "webis.toml").write_text(RECIPE.replace('"ibm"', '"webis"'))  # for testing only
     for code, message, flags in (
-        (7, "ukp, mse, seed 0, fold 1: the loss is nan", ("--part", "ukp")),
+        (7, "ukp, pointwise, seed 0, fold 1: the loss is nan", ("--part", "ukp")),
         (2, "the recipe of sbert has no [quality] table; choose a tfr_bert recipe", ("--recipe", "sbert")),
         (2, "quality.datasets", ("--recipe", str(tmp_path / "webis.toml"))),
         (3, "prepare quality", (*WEBIS, "--work-dir", str(tmp_path / "empty"))),

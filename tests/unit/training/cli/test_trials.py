@@ -1,0 +1,79 @@
+"""Tests of the study that trains variants of recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.errors import TrainingError, UsageError
+from training.__main__ import main
+from training.cli import trials
+from training.cli.trials import COLUMNS, load_plan
+from training.paths import TRIALS
+
+PLAN = """
+[knrm]
+recipe = "RECIPE"
+[knrm_few_kernels]
+recipe = "RECIPE"
+network.kernels = 3
+training.validations_per_epoch = 1
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path, write_recipe: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "kernels.toml").write_text(PLAN.replace("RECIPE", write_recipe()))
+    monkeypatch.setattr(trials, "TRIALS", tmp_path)
+    return "kernels"
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in TRIALS.glob("*.toml")))
+def test_plans_are_valid(name: str) -> None:
+    plan = load_plan(name, 2)
+    assert len({trial.run_name for trial in plan}) == len(plan)
+    assert [trial.recipe.seed for trial in plan[:2]] == [0, 1]
+
+
+def test_trials_change_values_of_recipes(plan: str) -> None:
+    first, second = (trial.recipe for trial in load_plan(plan, 1))
+    assert second.network == {**first.network, "kernels": 3}
+    assert second.training.learning_rate == first.training.learning_rate
+    with pytest.raises(UsageError, match="unknown plan 'kernel'"):
+        load_plan("kernel", 1)
+
+
+def test_study_tabulates_learning_curves_and_resumes(plan: str, work_dir: Path, tmp_path: Path) -> None:
+    output = tmp_path / "trials.csv"
+    command = ["study", "trials", plan, "--work-dir", str(work_dir), "--device", "cpu", "--processes", "1", "-o", str(output)]
+    assert main(command) == 0
+    table = pd.read_csv(output)
+    assert table.columns.tolist() == COLUMNS
+    assert table["trial"].unique().tolist() == ["knrm", "knrm_few_kernels"]
+    rows = table[(table["trial"] == "knrm_few_kernels") & (table["measure"] == "MAP@20")].set_index("row")["value"]
+    assert {*rows.index} == {"curve", "selected", "BM25 over premises"}
+    assert rows["selected"] == rows[["curve"]].max()
+    content = output.read_bytes()
+    assert main(command) == 0
+    assert output.read_bytes() == content
+
+
+def test_trial_that_does_not_learn_has_no_rows(
+    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    train = trials.fit
+
+    def fail_for_few_kernels(name: str, *args: object) -> None:
+        if name == "knrm_few_kernels":
+            raise TrainingError("the loss is nan")
+        train(name, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trials, "fit", fail_for_few_kernels)
+    output = tmp_path / "trials.csv"
+    flags = ["--work-dir", str(work_dir), "--device", "cpu", "--processes", "1", "-o", str(output)]
+    assert main(["study", "trials", plan, *flags]) == 0
+    assert pd.read_csv(output)["trial"].unique().tolist() == ["knrm"]
+    assert "knrm_few_kernels: the loss is nan" in caplog.text
