@@ -96,8 +96,8 @@ class Cell(NamedTuple):
 
     @property
     def trial(self) -> tuple[str, str, int, float]:
-        """Key of the trial that trains the cell's network."""
-        return self[:4]
+        """Key of the trial that trains the cell's network; one trial trains a network for all fractions of the steps."""
+        return self.sweep, self.task, self.repetition, 1.0 if self.network == PARTIAL else self.value
 
 
 class SweepExperiment(Experiment[Cell, TrialResult]):
