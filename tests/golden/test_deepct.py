@@ -81,8 +81,7 @@ def test_predictions() -> None:
     with torch.no_grad():
         actual = torch.where(targets >= 0, deepct(ids, mask), 0.0)
         assert_close(actual, expected["masked_logits_f32"][:, 1:-1])
-        for row, passage in enumerate(passages()):
-            [words] = deepct.annotate([passage])
+        for row, words in enumerate(deepct.annotate(passages())):
             np.testing.assert_allclose([word.weight for word in words], actual[row][targets[row] >= 0].numpy(), rtol=1e-6)
 
 

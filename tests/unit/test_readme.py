@@ -17,9 +17,8 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, SAMPLE
-from training.evaluation.tables import ALL_TOPICS, COMMON_TOPICS
 from training.paths import SYSTEM_MEANS
-from training.report.readme import SECTION_FILES, TABLE_MEASURES, update_readmes
+from training.report.readme import SECTION_FILES, update_readmes
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
     "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
@@ -124,38 +123,6 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
     assert {path: (tmp_path / path).read_text(encoding="utf-8") for path in SECTION_FILES.values()} == {
         path: read(path) for path in SECTION_FILES.values()
     }
-
-
-def write_means(file: Path, rows: list[tuple[object, ...]]) -> Path:
-    """Write a table of means with these rows to a CSV file."""
-    header = "qrels,run,topic_set,measure,n_topics,mean,ci_low,ci_high\n"
-    file.write_text(header + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    return file
-
-
-def test_update_readmes_replaces_marked_sections(tmp_path: Path) -> None:
-    values = {"bm25": 0.2, "knrm": 0.4, "dirichlet": 0.9}
-    rows = [("q", f"team-{s}", ALL_TOPICS, m, 9, v, v / 2, v * 1.5) for s, v in values.items() for m in TABLE_MEASURES]
-    means = write_means(tmp_path / "means.csv", [*rows, ("q", "team-knrm", COMMON_TOPICS, TABLE_MEASURES[0], 2, 0.9, "", "")])
-    fusion = [(q, run, ALL_TOPICS, m, 9, 0.3, 0.1, 0.5) for q in "qr" for run in ("fusion", "x") for m in TABLE_MEASURES]
-    write_means(tmp_path / "fusion_means.csv", fusion)
-    files = {name: tmp_path / path for name, path in SECTION_FILES.items()}
-    for name, file in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"before\n<!-- {name}: generated -->\nold\n<!-- end of {name} -->\nafter\n")
-    for _ in range(2):  # idempotent
-        update_readmes(means, CHECKPOINT_DIR, tmp_path)
-    lines = {name: file.read_text().splitlines() for name, file in files.items()}
-    assert {(text[0], text[-1], "old" in text) for text in lines.values()} == {("before", "after", False)}
-    assert lines["results"][5:8] == [
-        "| dirichlet |  | 0.900 (0.45–1.35) | 9 | 0.900 | 0.900 | 0.900 | 0.900 | 0.900 |",  # noqa: RUF001 a range
-        "| knrm | 86.3 | 0.400 (0.20–0.60) | 9 | 0.400 | 0.400 | 0.400 | 0.400 | 0.400 |",  # noqa: RUF001
-        "| fusion (cross-validated) |  | 0.300 (0.10–0.50) | 9 | 0.300 | 0.300 | 0.300 | 0.300 | 0.300 |",  # noqa: RUF001
-    ]
-    assert [line.split(" | ")[::2] for line in lines["best"][5:9]] == [  # of fusion the cross-validated value
-        ["| dirichlet", "0.733", "0.715 |"], ["| knrm", "0.400 (0.20–0.60)", "0.400 |"],  # noqa: RUF001
-        ["| fusion", "0.300 (0.10–0.50)", "0.300 |"], ["| bm25", "0.200 (0.10–0.30)", "0.200 |"],  # noqa: RUF001
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("best", "means", "message"), [("no marks\n", SYSTEM_MEANS, "a marker is missing or duplicate"),

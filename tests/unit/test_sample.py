@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from submission.data.args_me import find_corpus_files
+from submission.data.args_me_ids import find_mismatched_ids
 from submission.data.collection import select_collection
 from submission.data.topics import find_topic_files
 from tests.conftest import REAL_DATA, SAMPLE, load_documents, load_topics
@@ -32,20 +31,10 @@ def test_qrels_are_graded_and_match_corpus() -> None:
     assert read_qrels(QRELS)["qid"].nunique() == len(load_topics(find_topic_files(SAMPLE)))
 
 
-def compute_java_hash(text: str) -> int:
-    units = text.encode("utf-16-be")
-    value = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) % 2**32
-    return value
-
-
 def test_ids_are_text_hashes() -> None:
-    arguments = [a for file in find_corpus_files(SAMPLE) for a in json.loads(file.read_text(encoding="utf-8"))["arguments"]]
-    for argument in arguments:
-        premise = " ".join(part["text"] for part in argument["premises"])
-        text = (31 * compute_java_hash(premise) + compute_java_hash(argument["conclusion"])) % 2**32
-        assert argument["id"] == f"S{compute_java_hash(argument['context']['sourceUrl']):x}-A{text:x}"
+    corpus = load_documents(SAMPLE)
+    docnos, hashed_count = find_mismatched_ids(corpus)
+    assert (len(docnos), hashed_count) == (0, len(corpus))
 
 
 @pytest.mark.skipif(not REAL_DATA.exists(), reason="needs the args.me data")

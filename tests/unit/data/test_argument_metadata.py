@@ -72,9 +72,3 @@ def test_malformed_file_has_no_metadata(open_corpus: OpenMetadata, caplog: pytes
     metadata = open_corpus({"idebate.json": valid_json, "debateorg.json": valid_json.replace('"CON"}]', '"CON"}], "x": [')})
     assert metadata.get(["a"]) == {"a": ArgumentMetadata("CON", "idebate")}
     assert "debateorg.json: cannot read stances and portals" in caplog.text
-
-
-def test_metadata_are_cached(open_corpus: OpenMetadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_corpus({"idebate.json": to_json(PRO_ARGUMENT)})
-    monkeypatch.setattr("submission.data.argument_metadata.decode_arguments", None)  # calling it fails
-    assert open_corpus().get(["a"]) == {"a": ArgumentMetadata("PRO", "idebate")}

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from submission.errors import OutputError
 from submission.output.run_directory import FINGERPRINT_FILE, RunDirectory
 
 FINGERPRINT = {"input": "i", "code": "c"}
@@ -28,21 +27,6 @@ def run_directory(tmp_path: Path) -> Iterator[RunDirectory]:
             output.write_run(f"a-{name}.txt", f"{name}\n", "k")
     with RunDirectory(tmp_path) as output:
         yield output
-
-
-def test_only_complete_runs_are_up_to_date(run_directory: RunDirectory) -> None:
-    resume(run_directory)
-    assert [run_directory.is_up_to_date(f"a-{name}.txt", "k") for name in "xyz"] == [True, True, False]
-    assert run_directory.read_run("a-x.txt") == "x\n"
-    assert not list(run_directory.path.glob(".*.part"))
-
-
-def test_changed_checkpoint_fails(run_directory: RunDirectory) -> None:
-    resume(run_directory)
-    with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
-        run_directory.is_up_to_date("a-x.txt", "other")
-    resume(run_directory, overwrite=True)
-    assert not run_directory.is_up_to_date("a-x.txt", "other")
 
 
 def test_overwrite_removes_old_runs_with_the_first_new_run(run_directory: RunDirectory) -> None:
