@@ -1,9 +1,15 @@
+"""Tests of runs, in which scores decrease strictly, and of overwriting the runs of a directory."""
+
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from submission.output.run_directory import FINGERPRINT_FILE, RunDirectory
 from submission.output.runs import format_run
 from submission.rankings import rank_by_score
 
@@ -41,3 +47,20 @@ def test_invalid_rankings_fail(docnos: list[str], ranks: list[int], scores: list
     run = pd.DataFrame({"qid": "1", "docno": docnos, "rank": ranks, "score": scores})
     with pytest.raises(ValueError, match=f"topic 1.*{message}"):
         format_run(run, "t")
+
+
+RUN_FILES = ["a-x.txt"]
+
+
+def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> None:
+    (tmp_path / ".tracker").write_text("TIRA's\n")
+    with RunDirectory(tmp_path) as output:
+        output.resume({"input": "old"}, RUN_FILES, False)
+        for name in "xy":
+            output.write_run(f"a-{name}.txt", f"{name}\n", "k")
+        output.resume({"input": "new"}, RUN_FILES, True)
+        assert (tmp_path / "a-y.txt").exists()
+        output.write_run("a-x.txt", "new\n", "k")
+    names = sorted(path.name for path in tmp_path.iterdir() if path.is_file())
+    assert names == [".tracker", "a-x.txt", FINGERPRINT_FILE]
+    assert json.loads((tmp_path / FINGERPRINT_FILE).read_text())["inputs"] == {"input": "new"}

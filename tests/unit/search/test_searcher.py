@@ -1,5 +1,8 @@
+"""Tests of the selected systems, of temporary files, and of concurrent requests."""
+
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,16 +10,39 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from submission.engine.base import CPU
 from submission.paths import CHECKPOINT_DIR
 from submission.search import load_system
+from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from submission.search.corpus import Corpus
 from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.systems.catalogue import get_system
 from submission.systems.execution import CheckpointStore
 from tests.conftest import PREMISE, SAMPLE
+
+GPU = torch.device("cuda")
+
+
+def choose_system_names(names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR) -> tuple[list[str], str]:
+    systems, message = choose_systems(names, CheckpointStore(checkpoints), device)
+    return [system.name for system in systems], message
+
+
+def test_named_systems_are_selected_once() -> None:
+    assert choose_system_names(["bm25", "gru", "bm25"], CPU) == (["bm25", "gru"], "")
+
+
+def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
+    assert choose_system_names([], GPU) == (["fusion"], "Using fusion (default). Choose another with --system NAME.")
+    names, message = choose_system_names([], CPU)
+    assert (names, "fusion takes seconds per query without a GPU." in message) == ([DEFAULT_LEXICAL_SYSTEM], True)
+    names, message = choose_system_names([], GPU, tmp_path)
+    assert (names, "GPU" in message) == ([DEFAULT_LEXICAL_SYSTEM], False)
+    assert re.search(r"best lexical system: fusion: checkpoint \w+.* not found\. Choose another with --system NAME", message)
+
 
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 DIRICHLET = [get_system("dirichlet")]

@@ -1,0 +1,131 @@
+"""Tests of SNRM, DRMM, TFR-BERT and TARGER against slower or exacter computations."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
+from submission.models.bert_config import QUERY_LENGTH
+from submission.models.enricher import TokenAnnotation
+from submission.models.enrichers.targer import TARGER, join_adjacent
+from submission.models.padding import pad
+from submission.models.rankers.drmm import DRMM
+from submission.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
+from submission.models.rankers.tfr_bert import TFRBERT
+from submission.text.surface_tokens import SurfaceReader
+from submission.text.vocabulary import Vocabulary
+from tests.contract.test_rankers import BERT, generate_texts
+
+SNRM_TEXTS = [[], [5], [1, 6], [3, 4, 1, 3], list(range(2, 12)), *[[7, 7, 1, 9, 8, 7, 2] * count for count in range(1, 7)]]
+
+
+def build_snrm(hidden: tuple[int, ...] = (), *, latent: int = 9, padded: bool = False, length: float = 1.0) -> SNRM:
+    torch.manual_seed(3)
+    return SNRM(SNRM.Config(vocabulary=12, dimensions=6, latent=latent, hidden=hidden, padded=padded, length=length)).double()
+
+
+@pytest.mark.parametrize("length", [0.5, 1.0])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("hidden", [(), (5,)])
+def test_deduplicated_words_keep_vectors_and_gradients(hidden: tuple[int, ...], padded: bool, length: float) -> None:
+    ranker, results = build_snrm(hidden, latent=259, padded=padded, length=length), list[list[Tensor]]()
+    assert (len(SNRM_TEXTS), 259) > (TEXT_BATCH, LATENT_TERM_BATCH)
+    factors = torch.randn(len(SNRM_TEXTS), 259, dtype=torch.float64)
+    for represent in (ranker.encode, ranker.encode_batch):
+        vectors = represent(*pad(SNRM_TEXTS))
+        results.append([vectors, *torch.autograd.grad((vectors * factors).sum(), list(ranker.parameters()))])
+    assert all((tensor != 0).any() for tensor in results[0])
+    with torch.no_grad():
+        results[0].append(results[0][0])
+        results[1].append(ranker.encode_batch(*pad(SNRM_TEXTS)))  # in batches of latent terms
+    for plain, deduplicated in zip(*results, strict=True):
+        torch.testing.assert_close(deduplicated, plain, rtol=0, atol=1e-11)
+
+
+@torch.no_grad()
+def test_padded_text_has_a_window_per_word() -> None:
+    ranker = build_snrm(padded=True, length=0)
+    vectors, weight = ranker.embedding.weight, ranker.layers[0].weight  # (12, 6) and (9, 6, 5)
+    windows = [weight[:, :, 2 - i] @ vectors[4] + weight[:, :, 3 - i] @ vectors[6] for i in range(2)]
+    expected = windows[0].relu() + windows[1].relu()
+    torch.testing.assert_close(ranker.encode(*pad([[4, 6]]))[0], expected, rtol=0, atol=1e-12)
+    divided = build_snrm(padded=True, length=0.5).encode(*pad([[4, 6]]))[0]
+    torch.testing.assert_close(divided, expected / 2**0.5, rtol=0, atol=1e-12)
+    assert ranker.encode(*pad([[], [1, 1]])).eq(0).all()  # an empty text and one of unknown words only
+
+
+WORDS = 3000
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("size", [1, 7, 400])
+def test_scores_equal_float64_for_any_batch(size: int) -> None:
+    torch.manual_seed(0)
+    drmm = DRMM(DRMM.Config(vocabulary=WORDS, dimensions=300)).eval()
+    drmm.embedding.weight[2:] = torch.randn(WORDS - 2, 300)
+    query, document = torch.randint(2, WORDS, (1, 5)).expand(400, -1), torch.randint(2, WORDS, (400, 100))
+    expected = deepcopy(drmm).double()(query, query > 0, document, document > 0).float()
+    assert expected.std() > 1e-3
+    batches = zip(query.split(size), document.split(size), strict=True)
+    scores = torch.cat([drmm(queries, queries > 0, batch, batch > 0) for queries, batch in batches])
+    assert (scores - expected).abs().max() < 1e-6
+
+
+QUERIES, DOCUMENTS = [[], *generate_texts(1, 7, 10)], [*generate_texts(2, 6, 17), [], [5]]  # each document in one chunk
+
+
+def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor:
+    """Score each query with its document of DOCUMENTS by transformers' BERT, with the weights of `ranker`."""
+    bert = BertModel(BertConfig(**BERT), add_pooling_layer=True).double().eval()
+    pooler = {f"pooler.dense.{name}": value for name, value in ranker.pooler.state_dict().items()}
+    bert.load_state_dict({**ranker.encoder.bert.state_dict(), **pooler})
+    linear = nn.Linear(16, 1).double()
+    linear.load_state_dict(ranker.linear.state_dict())
+    scores = []
+    for query, document in zip(queries, DOCUMENTS, strict=True):
+        first, second = [2, *query, 3], [*document, 3]
+        positions = [*range(len(first) - 1), *range(QUERY_LENGTH + 1, QUERY_LENGTH + 2 + len(second))]
+        types = [0] * len(first) + [1] * len(second)
+        inputs = {"input_ids": first + second, "token_type_ids": types, "position_ids": positions}
+        scores.append(linear(bert(**{name: torch.tensor([row]) for name, row in inputs.items()}).pooler_output).flatten())
+    return torch.cat(scores)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["topic and premise", "only the premise"]
+)
+def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> None:
+    torch.manual_seed(0)
+    ranker = TFRBERT(TFRBERT.Config(bert=BERT, cls=2, sep=3, topic=topic)).double().eval()
+    scores = ranker(*pad(QUERIES), *pad(DOCUMENTS))
+    assert scores.std() > 1e-3
+    torch.testing.assert_close(scores, score_with_transformers(ranker, queries), rtol=0, atol=1e-9)
+    assert torch.equal(scores, ranker(*pad(QUERIES[::-1]), *pad(DOCUMENTS))) is not topic
+
+
+TEXT = "The women's rights (since 1920) are good. Zoos aren't."
+
+
+def tag_text(letters: str) -> list[TokenAnnotation]:
+    """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a backing, else O."""
+    labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
+    [passage] = SurfaceReader(Vocabulary([]), 512).split(TEXT)
+    rows = zip(passage.tokens, passage.spans, letters, strict=True)
+    return [TokenAnnotation(word, start, end, float(key in "pm"), labels.get(key, "O")) for word, (start, end), key in rows]
+
+
+def test_indexed_components_have_the_original_text() -> None:
+    frequencies = TARGER(TARGER.Config(12, ("O",))).compute_word_frequencies
+    premise = tag_text("p" * 17)
+    assert join_adjacent(premise) == TEXT.split()
+    assert frequencies([premise, premise[:1]]) == {**dict.fromkeys(TEXT.split(), 1), "The": 2}
+    words = tag_text("opppp" + "bbbb" + "mm" + "ppp" + "opp")
+    assert join_adjacent(words) == ["women's", "rights", "are", "good.", "Zoos", "aren", "t."]
+    assert join_adjacent(tag_text("pop" + "o" * 14)) == ["The", "'"]
+    assert frequencies([tag_text("ob" + "o" * 15)]) == {}
+    assert frequencies([]) == {}
