@@ -76,7 +76,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             log.error("%s: skipped: %s", name, error)
     free_gpus = _queue_gpus(n_gpus)
     jobs: dict[str, Future[int]] = {}
-    running: set[subprocess.Popen[bytes]] = set()
+    processes: set[subprocess.Popen[bytes]] = set()
 
     def run_fit(name: str) -> int:
         initial_name, log_path = recipes[name].initial_checkpoint, work_dir / "fit" / f"{name}.log"
@@ -87,7 +87,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             return code
         gpu_env = free_gpus.get()
         try:
-            return _run(name, ["--work-dir", str(work_dir), *flags], gpu_env, log_path, running)
+            return _run(name, ["--work-dir", str(work_dir), *flags], gpu_env, log_path, processes)
         except OSError as error:  # the remaining recipes still run
             log.error("%s: cannot be started (%s)", name, error)
             return OutputError.exit_code
@@ -95,7 +95,7 @@ def fit_all(recipes: Mapping[str, Recipe], flags: Sequence[str], work_dir: Path,
             free_gpus.put(gpu_env)
 
     def terminate_running() -> None:
-        for process in list(running):
+        for process in list(processes):
             process.terminate()
 
     create_directory(work_dir / "fit")
@@ -116,16 +116,16 @@ def _queue_gpus(count: int) -> SimpleQueue[dict[str, str]]:
     return free_gpus
 
 
-def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, running: set[subprocess.Popen[bytes]]) -> int:
-    """Run `fit` in a process, which is in `running` until it ends; log to `log_path` and return the exit code."""
+def _run(name: str, flags: list[str], gpu_env: dict[str, str], log_path: Path, processes: set[subprocess.Popen[bytes]]) -> int:
+    """Run `fit` in a process, which is in `processes` until it ends; log to `log_path` and return the exit code."""
     start = time.monotonic()
     log.info("%s: started, log: %s", name, log_path)
     with log_path.open("wb") as log_file:
         command = [sys.executable, "-m", "training", "fit", name, *flags]
         process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(PROJECT_DIR)} | gpu_env, stderr=log_file)
-        running.add(process)
+        processes.add(process)
         code = process.wait()
-        running.remove(process)
+        processes.remove(process)
     outcome = f"failed with exit code {code}, log: {log_path}" if code else "finished"
     log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - start)
     return code

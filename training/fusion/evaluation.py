@@ -59,18 +59,18 @@ class FusionEvaluation:
         """Ridge regression with the recipe's penalty, the learner of the checkpoint's model."""
         return partial(fit_ridge, alpha=self.recipe.fit.alpha)
 
-    def label_pool(self, features: Collection[str], fit: FitSettings) -> LabelledPool:
-        """Label the documents pooled by the members in a feature subset, with the label settings of `fit`."""
+    def label_pool(self, features: Collection[str], fit_settings: FitSettings) -> LabelledPool:
+        """Label the documents pooled by the members in a feature subset, with the label settings of `fit_settings`."""
         pool = self.stage.build_pool(self.execution, self._build_zero_model(features))
         table = pool.merge(self.table[[*PAIR_COLUMNS, *features]], on=PAIR_COLUMNS)
-        return LabelledPool(table, list(self.qrels.values()), fit)
+        return LabelledPool(table, list(self.qrels.values()), fit_settings)
 
     def score_held_out_topics(self, variant: Variant, unjudged_per_topic: int | None = None) -> pd.DataFrame:
         """Return a variant's cross-validated scores `qid docno score`; `unjudged_per_topic` None: the recipe's number."""
-        fit = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
+        fit_settings = msgspec.structs.replace(self.recipe.fit, seed=self.recipe.fit.seed + variant.repetition)
         if unjudged_per_topic is not None:
-            fit = msgspec.structs.replace(fit, unjudged_per_topic=unjudged_per_topic)
-        pool = self.label_pool(variant.features, fit)
+            fit_settings = msgspec.structs.replace(fit_settings, unjudged_per_topic=unjudged_per_topic)
+        pool = self.label_pool(variant.features, fit_settings)
         return pool.score_held_out_topics(self._get_learner(variant.learner), self._assign_folds(variant.repetition))
 
     def rank_for_comparison(self) -> dict[str, pd.DataFrame]:

@@ -61,18 +61,18 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
     work_dir = execution.cache_directory.directory
-    judged = load_webis_judgments(work_dir)
+    judgments = load_webis_judgments(work_dir)
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)
-    quality = network.score(list(zip(judged["topic"], judged["premise"], strict=True)), execution.device)
-    webis_values = quality_grid.evaluate_grid(judged, quality)[:, :QUALITY_ONLY]
+    quality = network.score(list(zip(judgments["topic"], judgments["premise"], strict=True)), execution.device)
+    webis_values = quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY]
     qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
     touche_values, qids = _evaluate_touche_topics(stage, qrels, execution)
 
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
-    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judged.groupby("qid")])
+    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
     best = _select_point(touche_values, webis_values)
     metrics = {
         "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},

@@ -26,7 +26,7 @@ MAX_RELEVANCE_LOSS = 0.01  # maximum loss in relevance on the topics used for se
 N_FOLDS = 5
 
 
-def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
+def evaluate_grid(judgments: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     """Evaluate all grid points and the ranking by quality only; return values (topics, points + 1, MEASURES).
 
     Topics are sorted by id; values are means over the retrieval models' rankings. A text's gain is the number of
@@ -34,10 +34,10 @@ def evaluate_grid(judged: pd.DataFrame, quality: np.ndarray) -> np.ndarray:
     relevance score is -log(rank), as the rankings have no scores.
 
     Args:
-        judged: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
-        quality: Quality scores (texts,) of the rows of `judged`; higher is better.
+        judgments: Webis-ArgQuality-20, see `webis_argquality.read_judgments`.
+        quality: Quality scores (texts,) of the rows of `judgments`; higher is better.
     """
-    texts = judged.assign(quality=quality)
+    texts = judgments.assign(quality=quality)
     for name in GAIN_COLUMNS:
         texts[name] = texts.groupby("qid")[name].transform(lambda grades: compute_dense_ranks(grades.to_numpy()) - 1.0)
     groups = [group for _, group in texts.groupby("qid")]

@@ -65,11 +65,11 @@ def find_files(directory: Path, suffix: str) -> list[Path]:
     return files
 
 
-def add_unique(file: Path, line: int, name: str, seen: set[str]) -> str:
-    """Add `name` to `seen` and return it; raise InputError, with file and line, if `seen` already contains it."""
-    if name in seen:
+def add_unique(file: Path, line: int, name: str, names: set[str]) -> str:
+    """Add `name` to `names` and return it; raise InputError, with file and line, if `names` already contains it."""
+    if name in names:
         raise InputError(f"{file}, line {line}: duplicate {abbreviate(name)}; download the file again")
-    seen.add(name)
+    names.add(name)
     return name
 
 

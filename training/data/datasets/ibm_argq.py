@@ -31,8 +31,8 @@ def read_list(file: Path) -> pd.DataFrame:
     if len(debates) != 1:
         keywords = ", ".join(DEBATES)
         raise InputError(f"{file}: cannot determine the debate; the file name must contain exactly one of: {keywords}")
-    arguments, seen = [], set[str]()
+    arguments, docnos = [], set[str]()
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=True):
         score = parse_number(file, line, "rank", rank, 0, 1)
-        arguments.append((debates[0], topic, add_unique(file, line, docno, seen), parse_text(file, line, argument), score))
+        arguments.append((debates[0], topic, add_unique(file, line, docno, docnos), parse_text(file, line, argument), score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

@@ -24,10 +24,10 @@ def read_list(file: Path) -> pd.DataFrame:
     debate, separator, stance = file.stem.rpartition("_")
     if not (separator and debate and stance):
         raise InputError(f"{file}: unexpected file name; rename it to <debate>_<stance>.csv")
-    topic, seen = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
+    topic, docnos = " ".join(f"{debate} {stance}".replace("-", " ").split()), set[str]()
     arguments = []
     for line, (docno, rank, argument) in read_rows(file, HEADER, "\t", has_quotes=False):
         premise = parse_text(file, line, argument.replace("<br/>", " "))
         score = -parse_number(file, line, "rank", rank, 0, 1)
-        arguments.append((debate, topic, add_unique(file, line, docno, seen), premise, score))
+        arguments.append((debate, topic, add_unique(file, line, docno, docnos), premise, score))
     return pd.DataFrame(arguments, columns=["debate", "topic", "docno", "premise", "score"])

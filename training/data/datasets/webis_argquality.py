@@ -44,11 +44,11 @@ def read_judgments(directory: Path) -> pd.DataFrame:
     """
     queries = _read_queries(directory / FOLDER / TOPICS)
     file = directory / FOLDER / ARGUMENTS
-    texts, seen = [], set[str]()
+    texts, keys = [], set[str]()
     for line, fields in read_rows(file, ARGUMENT_HEADER, ",", has_quotes=True):
         row = dict(zip(ARGUMENT_HEADER, fields, strict=True))
         qid, docno = _check_value(file, line, "topic", row["Topic ID"], queries), f"{row['Discussion ID']}-{row['Argument ID']}"
-        add_unique(file, line, f"text {docno} of topic {qid}", seen)
+        add_unique(file, line, f"text {docno} of topic {qid}", keys)
         is_argument = _check_value(file, line, "Is Argument?", row["Is Argument?"], ("True", "False"))
         values = {
             column: parse_number(file, line, published_name, row[published_name], -MAX_ABSOLUTE_VALUE, MAX_ABSOLUTE_VALUE)
@@ -78,9 +78,9 @@ def _read_ranks(file: Path, judged_keys: set[tuple[str, str]]) -> pd.DataFrame:
 
 
 def _read_queries(file: Path) -> dict[str, str]:
-    seen: set[str] = set()
+    qids: set[str] = set()
     topic_rows = read_rows(file, TOPIC_HEADER, ",", has_quotes=True)
-    return {add_unique(file, line, qid, seen): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
+    return {add_unique(file, line, qid, qids): parse_text(file, line, query) for line, (qid, _, query, _) in topic_rows}
 
 
 def _check_value(file: Path, line: int, name: str, value: str, valid_values: Collection[str]) -> str:
