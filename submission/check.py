@@ -118,18 +118,16 @@ def _catch_issues(validate: Callable[..., object], *args: object) -> list[str]:
 
 def _check_args_me_ids(documents: pd.DataFrame, file: Path | None, report: Report) -> None:
     """Report documents whose text differs from args.me 2020-04-01; write their ids to `file`, unless it is None."""
-    mismatched_docnos, hashed_count = find_mismatched_ids(documents)
+    docnos, hashed_count = find_mismatched_ids(documents)
     if not hashed_count:
         report.add_note("no ids of args.me 2020-04-01; qrels for that version do not apply")
-    elif len(mismatched_docnos):
-        summary = (
-            f"{len(mismatched_docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
-        )
-        report.add_note(f"{summary}; their judgments refer to other texts: {abbreviate_list(mismatched_docnos.tolist())}")
+    elif len(docnos):
+        summary = f"{len(docnos)} of {hashed_count} documents differ from args.me 2020-04-01 (id does not match text)"
+        report.add_note(f"{summary}; their judgments refer to other texts: {abbreviate_list(docnos.tolist())}")
     else:
         report.add_result(f"{hashed_count} document texts match their ids", [], 0)
     if file is not None:
-        write_atomic(file, "".join(f"{docno}\n" for docno in mismatched_docnos))
+        write_atomic(file, "".join(f"{docno}\n" for docno in docnos))
 
 
 def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:

@@ -10,7 +10,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run, sort_rows
+from submission.data.runs import ID, RANK, RUN_FILES, SCORE, RunFile, RunLine, parse_run, read_run
 from submission.data.supplied_rankings import format_missing, suggest_normalisation
 from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list, pluralise
 from submission.rankings import MAX_DEPTH, TAG_PATTERN
@@ -54,7 +54,6 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
         *_find_format_issues(run.rows),
         *_find_topic_issues(run.rows, topics),
         *_find_row_issues(run.rows, docnos),
-        *_find_contradictions(run),
         *_find_file_issues(run, topics),
     ]
     return sorted(issues, key=lambda issue: (issue.level == STRICTER, issue.line is None, issue.line))
@@ -110,20 +109,16 @@ def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) ->
     for qid, block in groupby(rows, lambda row: row.qid):
         first_lines.setdefault(qid, []).append(next(block).line.number)
     for qid, lines in first_lines.items():
-        topic = f"topic {abbreviate(qid)}"
         if topics is not None and qid not in topics:
-            yield _of_topic("unknown topic", lines[0], f"{topic} is not in the input; remove its lines")
+            yield _of_topic("unknown topic", lines[0], f"topic {abbreviate(qid)} is not in the input; remove its lines")
         if len(lines) > 1:
-            yield _of_topic("topic not contiguous", lines[1], f"{topic} is not contiguous; group its lines")
+            yield _of_topic("topic not contiguous", lines[1], f"topic {abbreviate(qid)} is not contiguous; group its lines")
     missing_qids = [qid for qid in topics or () if qid not in first_lines]
-    if first_lines and missing_qids and len(missing_qids) == len(topics or ()):
-        cause = format_missing(len(first_lines), len(first_lines), "topic")
-        hint = suggest_normalisation(sorted(first_lines), missing_qids)
-        yield _stricter("no topic in common with the input", None, f"{cause} in the input.{hint}")
-    elif first_lines and missing_qids:
-        cause = f"{format_missing(len(missing_qids), len(topics or ()), 'topic')} in the run"
+    if topics and first_lines and missing_qids:
+        cause = f"{format_missing(len(missing_qids), len(topics), 'topic')} in the run"
+        hint = suggest_normalisation([qid for qid in first_lines if qid not in topics], missing_qids)
         examples = abbreviate_list(missing_qids, MAX_NAMES_LISTED)
-        yield _stricter("topics without documents", None, f"{cause} ({examples}); evaluators count them as 0")
+        yield _stricter("topics without documents", None, f"{cause} ({examples}); evaluators count them as 0.{hint}")
 
 
 def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:
@@ -154,15 +149,6 @@ def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) ->
             yield _stricter("inconsistent or invalid tag", line_number, message)
 
 
-def _find_contradictions(run: RunFile) -> Issues:
-    """Yield the disagreement of ranks and scores for which other commands refuse the run."""
-    rows = [row for row in run.rows if isfinite(row.score)]
-    try:
-        sort_rows(rows, "auto", run.file)
-    except InputError as error:
-        yield _stricter("ranks and scores disagree", None, str(error))
-
-
 def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
     topic_sizes, size = Counter(row.qid for row in run.rows), run.file.stat().st_size
     line_count = len({row.line.number for row in run.rows} | {issue.line for issue in run.issues})
@@ -179,3 +165,8 @@ def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
             yield _of_topic("too many documents", None, message)
     if topics is not None and [qid for qid in topics if qid in topic_sizes] != [qid for qid in topic_sizes if qid in topics]:
         yield _stricter("topics not in input order", None, "sort topics as in the input")
+    try:
+        if run.rows and not run.issues:
+            read_run(run.file)  # as other commands do
+    except InputError as error:
+        yield _stricter("ranks and scores disagree", None, str(error))

@@ -92,14 +92,9 @@ def read_run(path: Path, order: Order = "auto") -> pd.DataFrame:
         raise InputError(f"{run.file}, line {run.issues[0].line}: {run.issues[0].message}{suffix}")
     if not run.rows:
         raise InputError(f"{run.file}: empty run; expected lines {FORMAT}")
-    return sort_rows(run.rows, order, run.file)
-
-
-def sort_rows(rows: Sequence[RunLine], order: Order, file: Path) -> pd.DataFrame:
-    """Convert rows of a run to `qid docno rank score tag`, sorted by `sort_ranking`; raise InputError as it does."""
     columns = ["qid", "docno", "rank", "score", "tag", "line"]
-    values = [(row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.number) for row in rows]
-    return sort_ranking(pd.DataFrame(values, columns=columns), order, file)
+    rows = [(row.qid, row.docno, row.rank, row.score, row.line.fields[5], row.line.number) for row in run.rows]
+    return sort_ranking(pd.DataFrame(rows, columns=columns), order, run.file)
 
 
 def _parse_line(line: TrecLine) -> tuple[RunLine | None, LineIssue | None]:

@@ -2,13 +2,13 @@
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pandas as pd
 
 from submission.data.orders import Order
-from submission.errors import InputError, abbreviate, abbreviate_list
+from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate, abbreviate_list
 from submission.rankings import rank_by_score_stable
 
 log = logging.getLogger(__name__)
@@ -34,33 +34,28 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
         All columns except line; topics in order of first occurrence, ranks from 1.
     """
     has_ranks, has_scores = not ranking["rank"].isna().any(), not ranking["score"].isna().any()
-    docno_position = ranking["docno"].map({docno: position for position, docno in enumerate(sorted(ranking["docno"].unique()))})
+    docno_positions = pd.factorize(ranking["docno"], sort=True)[0]
     sort_keys = {"topic": pd.factorize(ranking["qid"])[0]}
     if has_ranks and (order != "score" or not has_scores):
         sort_keys["rank"] = ranking["rank"].to_numpy(float)
     if has_scores:
         sort_keys["score"] = -ranking["score"].to_numpy(float)
     if has_ranks and has_scores:
-        sort_keys["docno"] = -docno_position.to_numpy(float)
-    ordered = _sort_by(sort_keys, ranking)
+        sort_keys["docno"] = -docno_positions
+    positions = np.lexsort([np.arange(len(ranking)), *reversed(sort_keys.values())])
+    ordered = ranking.iloc[positions]
     if has_ranks and has_scores and order == "auto":
         _raise_if_contradictory(ordered, source)
-        affected_count = ordered["qid"][ordered.duplicated(["qid", "rank"])].nunique()
-        if affected_count:
-            message = "%s: equal ranks in %d of %d topics; sorted by score, then docno descending (as trec_eval)"
-            log.warning(message, source, affected_count, ordered["qid"].nunique())
-        by_score = _sort_by({name: key for name, key in sort_keys.items() if name != "rank"}, ranking)
-        differing_count = ordered["qid"][ordered["docno"].to_numpy() != by_score["docno"].to_numpy()].nunique()
-        if differing_count:
-            message = "%s: equal scores in %d of %d topics; sorted by rank (trec_eval: docno descending, as --order score)"
-            log.warning(message, source, differing_count, ordered["qid"].nunique())
+        equal_scores = ordered.duplicated(["qid", "score"]) & (np.diff(docno_positions[positions], prepend=0) > 0)
+        for column, is_affected, rule in (
+            ("ranks", ordered.duplicated(["qid", "rank"]), "by score, then docno descending (as trec_eval)"),
+            ("scores", equal_scores, "by rank (trec_eval: by docno descending, as --order score)"),
+        ):
+            if affected_count := ordered["qid"][is_affected].nunique():
+                message = "%s: equal %s in %d of %d topics; sorted %s"
+                log.warning(message, source, column, affected_count, ordered["qid"].nunique(), rule)
     ranks = ordered.groupby("qid", sort=False).cumcount().to_numpy() + 1
     return ordered.assign(rank=ranks).drop(columns="line").reset_index(drop=True)
-
-
-def _sort_by(keys: Mapping[str, np.ndarray], ranking: pd.DataFrame) -> pd.DataFrame:
-    """Sort a ranking by keys (rows,), the most significant first; ties stay in file order."""
-    return ranking.iloc[np.lexsort([np.arange(len(ranking)), *reversed(list(keys.values()))])]
 
 
 def validate_supplied_ranking(
@@ -93,7 +88,7 @@ def validate_supplied_ranking(
     missing_qids = topics["qid"][~topics["qid"].isin(set(ranking["qid"]))]
     if len(missing_qids):
         message = "%s: no documents for %d of %d topics (%s); their rankings are empty"
-        log.warning(message, source, len(missing_qids), len(topics), abbreviate_list(missing_qids.tolist()))
+        log.warning(message, source, len(missing_qids), len(topics), abbreviate_list(missing_qids.tolist(), MAX_NAMES_LISTED))
     return rank_by_score_stable(_fill_scores(ranking, source), topics)
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from submission import __version__
 from submission.output.run_directory import METADATA_FILE
-from submission.output.source_code import get_commit, get_repository
+from submission.output.source_code import describe_source_code
 from submission.storage.atomic_files import get_printable_name, read_regular, write_atomic
 from submission.storage.checkpoint_directory import read_provenance
 from submission.storage.code_fingerprint import get_library_versions, list_program_files, program_fingerprint
@@ -42,8 +42,7 @@ def write_ir_metadata(
             "executable": {"cmd": shlex.join(["./run.sh", *argv])},
             "source": {
                 "lang": ["Python"],
-                "repository": get_repository(),
-                "commit": get_commit(),
+                **describe_source_code(),
                 "version": __version__,
                 "sha256": program_fingerprint(),
             },

@@ -16,7 +16,7 @@ from submission import __version__
 from submission.__main__ import main
 from submission.fusion.regression import RegressionEnsemble
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.output.source_code import get_commit, get_repository
+from submission.output.source_code import describe_source_code
 from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
@@ -141,29 +141,27 @@ def test_clone_is_named_by_remote_and_commit(remote: str | None, tmp_path: Path,
     for name in ("ARAGORN_SOURCE", "ARAGORN_REVISION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("submission.output.source_code.PROJECT_DIR", tmp_path)
-    assert (get_repository(), get_commit()) == (tmp_path.as_uri(), "unknown")
+    unknown = {"repository": tmp_path.as_uri(), "commit": "unknown"}
+    assert describe_source_code() == unknown
 
     def git(*arguments: str) -> str:
-        return subprocess.check_output(
-            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a", *arguments], text=True
-        )
+        return subprocess.check_output(["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=", *arguments], text=True)
 
     git("init", "-q")
-    assert get_commit() == "unknown"  # nothing is committed
+    assert describe_source_code() == unknown  # nothing is committed
     (tmp_path / "file").write_text("first")
     git("add", "file")
     git("commit", "-qm", "first")
     git("tag", "v1")
     if remote:
         git("remote", "add", "upstream", remote)
+    clone = {"repository": REMOTES[remote] if remote else tmp_path.as_uri(), "commit": git("rev-parse", "HEAD").strip()}
     monkeypatch.setenv("GIT_DIR", "/nowhere")
-    repository, commit = get_repository(), get_commit()
-    monkeypatch.delenv("GIT_DIR")
-    assert (repository, commit) == (REMOTES[remote] if remote else tmp_path.as_uri(), git("rev-parse", "HEAD").strip())
+    assert describe_source_code() == clone
     (tmp_path / "file").write_text("second")
-    assert get_commit() == f"{commit}-dirty"
+    assert describe_source_code() == {**clone, "commit": f"{clone['commit']}-dirty"}
     monkeypatch.setenv("PATH", "")
-    assert (get_repository(), get_commit()) == (tmp_path.as_uri(), "unknown")
+    assert describe_source_code() == unknown
 
 
 def test_nested_stage_time_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:

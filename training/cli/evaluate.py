@@ -38,7 +38,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from submission.data.dataset import Dataset
     from submission.data.runs import read_run
     from training.evaluation import tables
-    from training.evaluation.evaluate import evaluate_runs
+    from training.evaluation.evaluate import evaluate_run
     from training.evaluation.overlap import compute_overlap
     from training.evaluation.qrels import read_qrels
 
@@ -51,7 +51,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         for label, qrels in qrels_by_name.items()
         for name, run in runs.items()
     ]
-    values = {label: evaluate_runs(runs, qrels) for label, qrels in qrels_by_name.items()}
+    values = {label: {name: evaluate_run(run, qrels) for name, run in runs.items()} for label, qrels in qrels_by_name.items()}
     significance = tables.tabulate_significance(values, args.baseline) if args.baseline else None
     if args.output:
         tables.write_tables(args.output, values, overlaps, significance)

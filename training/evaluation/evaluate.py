@@ -1,7 +1,5 @@
 """Evaluate runs per topic: Touché's nDCG@5, bpref, and trectools' measures on condensed lists and on all documents."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from training.evaluation.measures import MEASURES, TOUCHE_NDCG, compute_bpref, compute_measures, compute_touche_ndcg
@@ -40,8 +38,3 @@ def get_evaluated_topics(qrels: pd.DataFrame) -> pd.Index:
     """Return the qids of the qrels topics that have a relevant document, sorted."""
     topics: pd.Index = pd.Index(sorted(qrels.loc[qrels["rel"] > 0, "qid"].unique()), name="qid")
     return topics
-
-
-def evaluate_runs(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the table of `evaluate_run` by run name."""
-    return {name: evaluate_run(run, qrels) for name, run in runs.items()}

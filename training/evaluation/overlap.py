@@ -1,10 +1,8 @@
 """Check which topics and documents of a run are judged."""
 
 import logging
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NoReturn
 
 import pandas as pd
 
@@ -18,11 +16,6 @@ log = logging.getLogger(__name__)
 
 MIN_JUDGED_SHARE = 0.2  # of the documents in the top five; below, a warning asks whether run and qrels belong together
 
-DOCNO_PATTERNS = {  # docno formats of known corpora
-    "args.me 2020-04-01": re.compile(r"S[0-9a-f]+-A[0-9a-f]+"),
-    "args.me version 1": re.compile(r"[0-9a-f]+-[0-9-]+T[0-9:]+Z-[0-9]+-[0-9]+"),
-}
-
 
 @dataclass(frozen=True)
 class Overlap:
@@ -31,21 +24,16 @@ class Overlap:
     run: str  # name
     qrels: str  # name
     common_topics: list[str]  # run topics with a relevant document
-    n_evaluated: int  # number of topics with a relevant document; means are over these
+    missing_topics: list[str]  # other topics with a relevant document; means are over these and the common topics
     unjudged_topics: list[str]  # run topics without judgments
     topics_without_relevant: list[str]  # judged topics without a relevant document; excluded from all means
     n_top: int  # number of documents in the top five of the common topics
     n_judged: int  # number of judged documents among these
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run contains all topics that have a relevant document."""
-        return len(self.common_topics) == self.n_evaluated
-
     def format_summary(self) -> str:
         """Format in one line the numbers of topics, the judged share of the top five, and the unjudged and excluded topics."""
-        judged_share = f"{100 * self.n_judged / self.n_top:.0f} %" if self.n_top else "none"
-        coverage = f"{len(self.common_topics)} of {self.n_evaluated} topics, {judged_share} of the top five judged"
+        judged_share = f"{100 * self.n_judged / self.n_top:.0f} % of the top five judged"
+        coverage = f"{len(self.common_topics)} of {len(self.common_topics + self.missing_topics)} topics, {judged_share}"
         parts = [f"{self.run} × {self.qrels}: {coverage}"]
         for label, qids in (
             ("unjudged topics of the run", self.unjudged_topics),
@@ -72,41 +60,26 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
     pairs = run.loc[run["qid"].isin(common), ["qid", "docno"]]
     judged_pairs = pairs.merge(qrels[["qid", "docno"]])
     if judged_pairs.empty:
-        _raise_no_judged_document(pairs, qrels, *files)
+        examples = [" for topic ".join(map(abbreviate, table[["docno", "qid"]].iloc[0])) for table in (pairs, qrels)]
+        cause = f"no document is judged for its topic ({files[0]}: {examples[0]}; {files[1]}: {examples[1]})"
+        part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
+        raise InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
     top = pairs.groupby("qid").head(TOUCHE_DEPTH)
-    judged_top = top.merge(judged_pairs)
+    judged_count = len(top.merge(judged_pairs))
+    missing = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
     unjudged = [qid for qid in topics if qid not in judged]
-    overlap = Overlap(*names, common, len(evaluated), unjudged, sorted(judged - evaluated), len(top), len(judged_top))
-    if not overlap.is_complete:
-        missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
+    if missing:
         log.warning(
             "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5 (Touché)",
-            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
+            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing, MAX_NAMES_LISTED),
         )  # fmt: skip
     unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
-    if unmatched or len(judged_top) < MIN_JUDGED_SHARE * len(top):
-        topics_note = f" and no document of topics {abbreviate_list(unmatched, MAX_NAMES_LISTED)}" if unmatched else ""
-        share = f"{len(judged_top)} of {len(top)} documents in the top five"
-        message = "%s × %s: few judgments: %s%s; check that both are of the same topics and corpus"
-        log.warning(message, *names, share, topics_note)
-    return overlap
-
-
-def _raise_no_judged_document(pairs: pd.DataFrame, qrels: pd.DataFrame, run_file: object, qrels_file: object) -> NoReturn:
-    """Raise InputError with the cause: other corpora, or other topics of the same numbers."""
-    other_topics = pairs.merge(qrels[["qid", "docno"]], on="docno")
-    if other_topics.empty:
-        run_corpus, qrels_corpus = (_describe_corpus(table["docno"].iloc[0]) for table in (pairs, qrels))
-        cause = f"the run is on {run_corpus}, the qrels are on {qrels_corpus}; use qrels of the same corpus"
-    else:
-        docno, qid, other_qid = (abbreviate(other_topics[name].iloc[0]) for name in ("docno", "qid_x", "qid_y"))
-        cause = f"e.g. {docno} is ranked for topic {qid} and judged for topic {other_qid}; use qrels of the same topics"
-    raise InputError(f"{run_file} and {qrels_file}: no document is judged for its topic: {cause}")
-
-
-def _describe_corpus(docno: str) -> str:
-    names = (name for name, pattern in DOCNO_PATTERNS.items() if pattern.fullmatch(docno))
-    return f"{next(names, 'an unknown collection')} (e.g. {abbreviate(docno)})"
+    if unmatched or judged_count < MIN_JUDGED_SHARE * len(top):
+        log.warning(
+            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; check that topics and "
+            "corpus are the same", *names, judged_count, len(top), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
+        )  # fmt: skip
+    return Overlap(*names, common, missing, unjudged, sorted(judged - evaluated), len(top), judged_count)
 
 
 def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:

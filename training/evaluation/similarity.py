@@ -95,11 +95,8 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
         if not set(first) & set(second):
             raise_no_common_topic(first, second, first_name, second_name)
     all_topics, common_topics = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
-    missing = [
-        f"{name} {len(all_topics) - len(qids)} ({abbreviate_list(sorted(all_topics - {*qids}), MAX_NAMES_LISTED)})"
-        for name, qids in topics.items()
-        if len(qids) < len(all_topics)
-    ]
+    missing_qids = {name: sorted(all_topics - {*qids}) for name, qids in topics.items()}
+    missing = [f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})" for name, qids in missing_qids.items() if qids]
     suffix = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
     log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), suffix)
 

@@ -36,7 +36,7 @@ def tabulate_means(values: TopicValues, overlaps: Sequence[Overlap] = ()) -> pd.
 def _group_by_topic_set(values: TopicValues, overlaps: Sequence[Overlap]) -> dict[tuple[str, str, str], pd.DataFrame]:
     """Return the values per topic by qrels, run and topic set."""
     by_topic_set = {}
-    incomplete = {(overlap.qrels, overlap.run): overlap.common_topics for overlap in overlaps if not overlap.is_complete}
+    incomplete = {(overlap.qrels, overlap.run): overlap.common_topics for overlap in overlaps if overlap.missing_topics}
     for qrels, tables in values.items():
         for run, table in tables.items():
             by_topic_set[qrels, run, ALL_TOPICS] = table

@@ -30,7 +30,7 @@ from submission.systems.execution import Execution, Stage, iter_components
 from submission.systems.lexical import LexicalStage
 from submission.systems.quality_reranking import QualityRerankingStage
 from training.evaluation import similarity as run_similarity
-from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_runs
+from training.evaluation.evaluate import ALL, BPREF, CONDENSED, HEADLINE_MEASURES, evaluate_run
 from training.evaluation.overlap import check_overlap, compute_overlap
 from training.evaluation.plots import plot_candidate_recall, plot_topic_differences
 from training.evaluation.qrels import read_qrels
@@ -93,7 +93,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     runs = {system: read_run(file, order) for system, file in files.items()}
     overlaps = [compute_overlap(run, qrels, (name, qrels_file.name), (files[name], qrels_file)) for name, run in runs.items()]
     check_overlap(dataset, qrels, qrels_file.name)
-    values = evaluate_runs(runs, qrels)
+    values = {name: evaluate_run(run, qrels) for name, run in runs.items()}
     systems = _sort_by_measure(runs, HEADLINE_MEASURES[0], values)
     runs = {system: runs[system] for system in systems}
     candidate_recall = _count_candidates(qrels, execution)

@@ -78,7 +78,7 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
         ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
         (
             [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES],
-            [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "no topic in common with the input")],
+            [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "topics without documents")],
         ),
     ],
     ids=["errors first", "topics in another order", "topic numbers with a suffix"],
