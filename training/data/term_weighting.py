@@ -171,10 +171,11 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
         "unjudged": {"qrels": "--exclude-qrels"},
         "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
     }[document_set]
-    for name, flag in required.items():
+    flags = " ".join(f"{flag} FILE" for flag in required.values())
+    for name in required:
         if not manifest.inputs[name]:
             reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
-            command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flag} FILE"
+            command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flags}"
             raise InputError(f"{get_passages_dir(work_dir)}: {reason}; run `{command}`")
     return manifest
 
