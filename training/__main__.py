@@ -16,7 +16,7 @@ TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or cons
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run the subcommand in `argv` (None: sys.argv) and return its exit code."""
     return cli.run_command(_build_parser(), argv)
 
 

@@ -43,7 +43,7 @@ def load_recipes_in_order() -> dict[str, Recipe]:
 
 
 def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
-    """Return an error message if training data or word vectors are missing, else an empty string."""
+    """Return an error message if the inputs of a recipe are missing, else an empty string; arguments as in `fit_all`."""
     try:
         recipe.task.check_prepared(work_dir)
         if not issubclass(recipe.network_class, BERTNetwork):

@@ -24,12 +24,12 @@ positive_int = integer_between(1, 2**31)
 
 
 def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add the option --input."""
+    """Add the option --input, by default a required one."""
     add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
 
 def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add the option --work-dir."""
+    """Add the option --work-dir, by default a required one."""
     add_path(parser, "--work-dir", "--work", required=required, metavar="WORK_DIR", help=help_text)
 
 

@@ -75,8 +75,8 @@ def prepare_vectors(
     """Write vocabulary.txt and vectors.safetensors with one tensor, `vectors` (terms, dimensions) float32.
 
     The vocabulary holds the words that the training premises contain at least `minimum_frequency` times, most frequent first.
-    Vectors are trained, or read from `vectors_file` (word2vec binary *.bin, word2vec text or GloVe text); words missing from
-    this file get random vectors with the standard deviation of the vectors read.
+    Vectors are trained, or read from `vectors_file` unless it is None (word2vec *.bin or text, GloVe text); words missing from
+    it get random vectors with the standard deviation of the vectors read.
     """
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:

@@ -192,8 +192,8 @@ def save_network(
 ) -> None:
     """Save a checkpoint directory atomically, replacing an existing one.
 
-    The network's weights are rounded in place to the stored precision, so that its output equals the loaded checkpoint's. Of a
-    pretrained encoder with frozen layers, only the name, hash and trained layers are stored.
+    The network's weights are rounded in place to the stored precision, so that its output equals the loaded checkpoint's. Of
+    the encoder `pretrained` (None: no encoder) with frozen layers, only the name, hash and trained layers are stored.
 
     Raises:
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.

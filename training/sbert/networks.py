@@ -49,7 +49,7 @@ def build_network(
         training: Settings that determine the network type, frozen blocks and dropout.
         seed: Seed of the global random generators, which initialise a cross-encoder's head.
         device: Device of the network.
-        frozen_layers: Shared frozen layers of this encoder (bi-encoders only).
+        frozen_layers: Shared frozen layers of this encoder (bi-encoders only); None: the network's frozen layers.
     """
     _silence_libraries()
     transformers.set_seed(seed)

@@ -66,7 +66,7 @@ class TrainingSetup:
         return model
 
     def train(self, seed: int, scratch_dir: Path, state_dir: Path | None = None) -> Network:
-        """Run the full training, or resume it from a directory of STATE_FILES, and return the network.
+        """Run the full training, resumed from the STATE_FILES in `state_dir` unless it is None, and return the network.
 
         The trainer requires a scratch directory but writes nothing to it.
         """

@@ -100,7 +100,7 @@ class PairwiseTask(Task[Ranker]):
         device: torch.device,
         hard_negatives: HardNegatives | None = None,
     ) -> Self:
-        """Load the data prepared by `prepare pairs`; raise InputError if tables or hard negatives are missing."""
+        """Load the data of `prepare pairs`, see `load_training_pairs`; raise InputError if a file is missing."""
         training_data, file_hashes = _read_table_records(work_dir, hard_negatives)
         pairs = load_training_pairs(work_dir, trainee.network.token_unit, trainee.tokeniser, hard_negatives)
         queries = load_validation_queries(work_dir, trainee.network.token_unit, trainee.tokeniser)
@@ -178,7 +178,7 @@ def _concat_padded(*parts: Tensor) -> Tensor:
 
 
 def _read_table_records(work_dir: Path, hard_negatives: str | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the recorded inputs and the file hashes of tables and hard negatives; raise InputError if they are missing."""
+    """Return recorded inputs and file hashes of tables and (unless None) hard negatives; raise InputError if one is missing."""
     tables = read_prepared_manifest(work_dir)
     hashes = {name: file.xxh3 for name, file in tables.files.items()}
     if hard_negatives is None:

@@ -125,7 +125,7 @@ class SettingRunner:
     def combine_test_scores(self, fold_scores: Sequence[np.ndarray], is_standardised: bool = False) -> np.ndarray:
         """Combine the folds' test scores into one array (rows,); NaN for untested arguments.
 
-        If `standardised`, scores are z-scores relative to the network's training scores.
+        If `is_standardised`, scores are z-scores relative to the network's training scores.
         """
         test_scores = np.full(len(self.table), np.nan)
         for fold, values in enumerate(fold_scores):

@@ -147,7 +147,7 @@ class Trial:
         return self._cache.directory.name
 
     def evaluate(self, network: str, source: Trial | None = None) -> TrialResult:
-        """Evaluate a network on dev and test; for domain adaptation, `source` is the trial of the source task."""
+        """Evaluate a network on dev and test; `source`: trial of the source task of a domain adaptation, else None."""
         start = time.monotonic()
         if network == BASELINE:
             (dev, test), silver_count = compute_baseline_metrics(self.gold), 0
