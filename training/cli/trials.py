@@ -65,7 +65,7 @@ def _build_recipe(plan: Path, trial: str, changes: dict[str, Any]) -> Recipe:
 
 
 def _merge(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `values` with `changes`, table by table."""
+    """Return `values` updated with `changes`, which replace keys of nested tables one by one."""
     tables = {key: _merge(values.get(key, {}), change) for key, change in changes.items() if isinstance(change, dict)}
     return {**values, **changes, **tables}
 

@@ -55,7 +55,7 @@ class PairSettings:
 def reproduce_pairs(
     corpus_dir: Path, work_dir: Path, training_data: Mapping[str, Any], hard_negatives: Literal["dirichlet"] | None = None
 ) -> dict[str, str]:
-    """Prepare the tables of a checkpoint with `training_data` again, with hard negatives unless `hard_negatives` is None.
+    """Prepare tables with the seed and sample size in a checkpoint's `training_data`, and hard negatives unless None.
 
     Returns:
         SHA-256 by corpus file name.

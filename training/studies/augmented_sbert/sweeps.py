@@ -101,7 +101,7 @@ class Cell(NamedTuple):
 
 
 class SweepExperiment(Experiment[Cell, TrialResult]):
-    """Experiment whose cells are networks; gold networks that workers cache later are visible to a new instance only."""
+    """Experiment whose cells are networks; to use gold networks that workers cache later, create a new instance."""
 
     name, unit, result_type = "augmented-sweeps", "networks", TrialResult
 
@@ -138,7 +138,7 @@ class SweepExperiment(Experiment[Cell, TrialResult]):
         return cell.trial
 
     def compute(self, cell: Cell) -> TrialResult:
-        """Train and evaluate a cell's network; one that is partly trained on dev only."""
+        """Train and evaluate a cell's network; a partly trained network is evaluated on dev only."""
         trial = self._trials[cell.trial]
         if cell.network == PARTIAL:
             return TrialResult(trial.measure_dev_after(cell.value), np.nan, 0, 0.0)
