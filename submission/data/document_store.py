@@ -19,6 +19,7 @@ from submission.data.collection import count_words, log_collection_size, validat
 from submission.data.dataset import Dataset
 from submission.data.input_files import raise_first
 from submission.errors import OutputError
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 
@@ -89,10 +90,16 @@ def open_document_store(dataset: Dataset, cache: CacheDirectory) -> DocumentStor
     """Open the document store of an input in `cache`; build it if it is not cached."""
     store = cache.open_store("documents", f"{dataset.corpus_fingerprint} {input_code_fingerprint()}")
     min_words = dataset.reader.min_premise_words
-    if store.get_valid_key(DOCUMENTS_FILE) is None or store.get_valid_key(COLLECTION_FILE) is None:
-        [file] = store.build_files([DOCUMENTS_FILE], lambda path: _write_documents(dataset, path))
-        store.write(COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(file, min_words)))
+    if not _is_complete(store):
+        with store.lock() as is_reloaded:
+            if not (is_reloaded and _is_complete(store)):
+                [file] = store.build_files([DOCUMENTS_FILE], lambda path: _write_documents(dataset, path))
+                store.write(COLLECTION_FILE, msgspec.msgpack.encode(_select_collection(file, min_words)))
     return DocumentStore(store.directory, min_words)
+
+
+def _is_complete(store: ArtifactStore) -> bool:
+    return all(store.get_valid_key(name) is not None for name in (DOCUMENTS_FILE, COLLECTION_FILE))
 
 
 def _write_documents(dataset: Dataset, file: Path) -> None:

@@ -43,7 +43,6 @@ def compute_shards(
         label: Name of the computation in logs.
         unit: Unit of work, in the plural.
     """
-    missing_shards = {index: shard for index, shard in enumerate(shards) if store.get_valid_key(shard.file_name) is None}
 
     def compute_missing() -> Iterator[int]:
         """Compute and store shards; yield completed indices."""
@@ -59,16 +58,24 @@ def compute_shards(
                 store.write(shards[index].file_name, content)
                 yield index
 
+    missing_shards = _find_missing(shards, store)
     if missing_shards:
-        progress_items = ((index, shards[index].unit_count) for index in compute_missing())
-        for _ in track_weighted(progress_items, sum(shard.unit_count for shard in missing_shards.values()), label, unit):
-            pass
+        with store.lock() as is_reloaded:
+            missing_shards = _find_missing(shards, store) if is_reloaded else missing_shards
+            progress_items = ((index, shards[index].unit_count) for index in compute_missing())
+            for _ in track_weighted(progress_items, sum(shard.unit_count for shard in missing_shards.values()), label, unit):
+                pass
 
     def read_shard(index: int) -> bytes:
         shard = shards[index]
         return store.load_or_build(shard.file_name, lambda: run_task(engine, function, shard.load_input(), device))
 
     return read_shard
+
+
+def _find_missing(shards: Sequence[Shard[Item]], store: ArtifactStore) -> dict[int, Shard[Item]]:
+    """Return the shards without a valid file, by index."""
+    return {index: shard for index, shard in enumerate(shards) if store.get_valid_key(shard.file_name) is None}
 
 
 def _compute_and_write(function: Callable[[Item], bytes], cache_dir: Path, task: tuple[str, Callable[[], Item]]) -> str:

@@ -4,7 +4,8 @@ import hashlib
 import io
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ import xxhash
 from submission.errors import OutputError
 from submission.storage import atomic_files
 from submission.storage.atomic_files import build_unwritable_error, open_regular, read_regular, remove_if_possible, write_atomic
+from submission.storage.locks import lock_directory
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,13 @@ class ArtifactStore:
         """
         atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
-        previous_manifest = read_manifest(self._manifest_path)
+        self._journal_path = _journal_path(self._manifest_path)
+        # List the directory only once: the cost of a write must not grow with the number of files.
+        self._stale_files = atomic_files.find_stale_files(directory)
+        self._load_manifest(inputs, overwrite, expected_names)
+
+    def _load_manifest(self, inputs: Mapping[str, Any], overwrite: bool, expected_names: Iterable[str]) -> None:
+        directory, previous_manifest = self.directory, read_manifest(self._manifest_path)
         expected_names = {*expected_names, *previous_manifest.files}
         existing_names = sorted(expected_names & {file.name for file in directory.iterdir()})
         changed_inputs = [name for name, value in inputs.items() if previous_manifest.inputs.get(name) != value]
@@ -83,12 +91,9 @@ class ArtifactStore:
             origin = f"made from another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
             raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing_names)}); {advice}")
-        # List the directory only once: the cost of a write must not grow with the number of files.
-        self._stale_files = atomic_files.find_stale_files(directory)
-        for name in {*expected_names, manifest_name}:
+        for name in {*expected_names, self._manifest_path.name}:
             self._remove_stale(name)
         self._outdated_names = existing_names if changed_inputs else []
-        self._journal_path = _journal_path(self._manifest_path)
         # The first update merges an existing journal into the manifest.
         self._journal_length = len(previous_manifest.files) if self._journal_path.exists() else 0
         self._manifest = Manifest(dict(inputs), {} if changed_inputs else previous_manifest.files)
@@ -108,7 +113,8 @@ class ArtifactStore:
     def write(self, name: str, content: bytes | str, key: str = "") -> None:
         """Write a file atomically, with the key that `get_valid_key` returns."""
         data = content.encode() if isinstance(content, str) else content
-        self._write_files([name], lambda file: file.write_bytes(data), key)
+        with self.lock():
+            self._write_files([name], lambda file: file.write_bytes(data), key)
 
     def register(self, name: str, xxh3: str) -> None:
         """Add a file that another process wrote with `write_artifact`, and its checksum, to the manifest."""
@@ -118,12 +124,19 @@ class ArtifactStore:
         except OSError as error:
             raise build_unwritable_error(self.directory, error) from None
 
+    def lock(self) -> AbstractContextManager[bool]:
+        """Let no other process build files; yield whether another process may have built files since the last reading."""
+        return nullcontext(False)
+
     def load_or_build(self, name: str, build: Callable[[], bytes]) -> bytes:
         """Return the content of a file; build it if missing or damaged."""
         data = self.read(name)
         if data is None:
-            data = build()
-            self.write(name, data)
+            with self.lock() as is_reloaded:
+                data = self.read(name) if is_reloaded else None
+                if data is None:
+                    data = build()
+                    self.write(name, data)
         return data
 
     def load_or_build_array(self, name: str, build: Callable[[], np.ndarray]) -> np.ndarray:
@@ -133,7 +146,9 @@ class ArtifactStore:
     def build_files(self, names: Sequence[str], write: Callable[..., object]) -> list[Path]:
         """Return the paths of files; if one is missing or damaged, rebuild all: `write` receives a temporary path per file."""
         if any(self.get_valid_key(name) is None for name in names):
-            self._write_files(names, write, "")
+            with self.lock() as is_reloaded:
+                if not is_reloaded or any(self.get_valid_key(name) is None for name in names):
+                    self._write_files(names, write, "")
         return [self.directory / name for name in names]
 
     def _write_files(self, names: Sequence[str], write: Callable[..., object], key: str) -> None:
@@ -195,6 +210,32 @@ class ArtifactStore:
             write_atomic(self._manifest_path, data + b"\n")
             remove_if_possible(self._journal_path)
             self._journal_length = 0
+
+
+class SharedStore(ArtifactStore):
+    """Store that several processes use at the same time: all may read, while one builds and the others wait for its files."""
+
+    def __init__(self, directory: Path, key: str) -> None:
+        """Open the directory of a cache key, whose path no other key has."""
+        super().__init__(directory, {"key": key}, overwrite=True)
+        self._is_locked = False
+
+    @contextmanager
+    def lock(self) -> Iterator[bool]:
+        if self._is_locked:
+            yield False
+            return
+        with lock_directory(self.directory, wait=True):
+            atomic_files.remove_stale_files(self.directory)
+            self._load_manifest(self._manifest.inputs, True, ())
+            self._is_locked = True
+            try:
+                yield True
+            finally:
+                self._is_locked = False
+
+    def _remove_stale(self, name: str) -> None:
+        """Keep temporary files, which another process may be writing, until the directory is locked."""
 
 
 def write_artifact(file: Path, content: bytes) -> str:

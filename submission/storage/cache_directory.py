@@ -11,8 +11,8 @@ from typing import Self
 
 from submission.errors import OutputError
 from submission.signals import on_interrupt
-from submission.storage.artifact_store import ArtifactStore
-from submission.storage.atomic_files import create_directory, remove_stale_files
+from submission.storage.artifact_store import SharedStore
+from submission.storage.atomic_files import create_directory
 from submission.storage.locks import lock_directory
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ MARKER_FILE = "made-by-aragorn"  # marks a temporary directory that this program
 
 
 class CacheDirectory:
-    """Context manager of a cache directory, which is locked while in use unless it is temporary.
+    """Context manager of a cache directory, which several processes may use at the same time.
 
     Args:
         directory: Cache directory; None: a temporary directory, removed on exit.
@@ -33,7 +33,7 @@ class CacheDirectory:
         self._requested, self._fallback_dir = directory, fallback_dir
 
     def __enter__(self) -> Self:
-        """Create and lock the directory; raise OutputError if it cannot be created or another process uses it.
+        """Create the directory; raise OutputError if it cannot be created.
 
         If the system provides no temporary directory, `tempfile` uses this directory from now on.
         """
@@ -41,7 +41,7 @@ class CacheDirectory:
             self.directory = self._requested or Path(stack.enter_context(_create_temporary(self._fallback_dir)))
             create_directory(self.directory)
             if self._requested:
-                stack.enter_context(lock_directory(self.directory))
+                stack.enter_context(lock_directory(self.directory, shared=True))
             else:
                 (self.directory / MARKER_FILE).touch()
                 stack.enter_context(on_interrupt(lambda: shutil.rmtree(self.directory, ignore_errors=True)))
@@ -55,12 +55,10 @@ class CacheDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._exit_stack.close()
 
-    def open_store(self, name: str, key: str) -> ArtifactStore:
+    def open_store(self, name: str, key: str) -> SharedStore:
         """Open the artifact store of a cache key, in a subdirectory whose name begins with `name`."""
         path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        create_directory(path)
-        remove_stale_files(path)  # safe: only this process uses the store
-        return ArtifactStore(path, {"key": key}, overwrite=True)
+        return SharedStore(path, key)
 
 
 def remove_stale_directories(directory: Path) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from submission.output.run_directory import RunDirectory
-from submission.storage.cache_directory import CacheDirectory
 from tests.conftest import read_files
 from tests.contract.conftest import Call, Outcome
 from tests.contract.input_files import DEEP, touche, write_files
@@ -75,11 +74,10 @@ def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output
     assert rank("--overwrite")[0] == 0
 
 
-def test_directories_in_use_are_refused(rank: Rank, output: Path, tmp_path: Path) -> None:
-    for directory in (RunDirectory(output), CacheDirectory(tmp_path / "cache", tmp_path)):
-        with directory:
-            code, text = rank("--cache-dir", str(tmp_path / "cache"))
-        assert (code, "in use by another process" in text) == (5, True)
+def test_run_directory_in_use_is_refused(rank: Rank, output: Path) -> None:
+    with RunDirectory(output):
+        code, text = rank()
+    assert (code, "in use by another process" in text) == (5, True)
 
 
 MALFORMED_METADATA = {

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import multiprocessing
 import os
 import pickle
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -104,6 +106,35 @@ def test_threads_and_other_systems_do_not_affect_runs(
     expected = read_files(complete.output)
     assert {name: files[name] for name in runs} == {name: expected[name] for name in runs}
     assert files["run.txt"] == files[f"aragorn-{systems[0]}.txt"]
+
+
+def rank_repeatedly(ranking: Ranking, systems: tuple[str, ...], expected: dict[str, bytes], seconds: float) -> None:
+    """Rank until the time is over, each time without the runs of the time before; assert the expected runs."""
+    end = time.monotonic() + seconds
+    while True:
+        files = ranking.rank(*systems)
+        assert all(files[f"aragorn-{name}.txt"] == expected[f"aragorn-{name}.txt"] for name in systems)
+        if time.monotonic() >= end:
+            return
+        shutil.rmtree(ranking.output)
+
+
+@pytest.mark.parametrize(("reader_count", "seconds"), [(2, 0), pytest.param(8, 20, marks=pytest.mark.slow)])
+def test_processes_share_a_cache_directory(
+    reader_count: int, seconds: float, complete: Ranking, topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path
+) -> None:
+    expected, processes = read_files(complete.output), []
+    for number in range(reader_count + 1):
+        ranking = Ranking(tmp_path / str(number), topics_and_corpus, all_checkpoints_dir)
+        ranking.cache = tmp_path / "cache"
+        systems = KINDS if number == 0 else (KINDS[number % len(KINDS)], "sbert")
+        arguments = ranking, systems, expected, seconds
+        processes.append(multiprocessing.get_context("fork").Process(target=rank_repeatedly, args=arguments))
+        processes[-1].start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * len(processes)
+    assert Ranking(tmp_path, topics_and_corpus, all_checkpoints_dir).read_cache() == complete.read_cache()
 
 
 def test_order_of_arguments_and_files_does_not_affect_runs(

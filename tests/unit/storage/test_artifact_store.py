@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -17,6 +19,7 @@ from submission.storage.artifact_store import (
     JOURNAL_THRESHOLD,
     MANIFEST,
     ArtifactStore,
+    SharedStore,
     read_manifest,
     write_journaled_artifact,
 )
@@ -177,3 +180,34 @@ def test_processes_append_to_journal_concurrently(tmp_path: Path) -> None:
     store.write("d", "3")
     assert not (tmp_path / JOURNAL).exists()
     assert ArtifactStore(tmp_path, {}).read("39") == b"39"
+
+
+def build_slowly(directory: Path, builds: Path) -> None:
+    """Build two files of a shared store, and log each build."""
+
+    def build() -> bytes:
+        with builds.open("a") as log:
+            log.write("built\n")
+        time.sleep(0.2)
+        return b"content"
+
+    store = SharedStore(directory, "key")
+    assert store.load_or_build("a", build) == b"content"
+    [file] = store.build_files(["b"], lambda path: path.write_bytes(build()))
+    assert file.read_bytes() == b"content"
+
+
+def test_processes_build_a_shared_file_once(tmp_path: Path) -> None:
+    store, context = SharedStore(tmp_path / "store", "key"), multiprocessing.get_context("fork")
+    processes = [context.Process(target=build_slowly, args=(tmp_path / "store", tmp_path / "log")) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert (tmp_path / "log").read_text() == "built\n" * 2
+    assert store.load_or_build("a", lambda: b"") == b"content"  # although the store was opened before the file was built
+    (tmp_path / "store" / ".a.123.part").touch()  # of a killed process
+    SharedStore(tmp_path / "store", "key").write("c", "content")
+    assert store.build_files(["c"], lambda path: None) == [tmp_path / "store" / "c"]
+    assert {path.name for path in (tmp_path / "store").iterdir()} == {"a", "b", "c", "manifest.json"}
