@@ -100,7 +100,7 @@ def prepare_passages(
 
 
 def _write_passages(files: Sequence[Path], judged_docnos: set[str], pooled_docnos: set[str], file: Path) -> None:
-    """Write passages in batches, which limits memory."""
+    """Write the passages of all arguments in batches, which limits memory; mark judged and pooled arguments."""
     documents, faults = read_arguments(list(files))
     raise_first(faults)
     arguments = select_collection(documents).sort_values("docno", ignore_index=True)

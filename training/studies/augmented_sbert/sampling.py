@@ -52,7 +52,7 @@ class SentencePool:
 def sample_random_pairs(sentences: SentencePool, n: int, rng: np.random.Generator) -> np.ndarray:
     """Sample at most `n` within-topic pairs uniformly.
 
-    Thakur et al. (2021) also seem to sample within topics: their 723,540 random BWS pairs are about all such pairs.
+    Thakur et al. (2021) also seem to sample within topics: their 723,540 random BWS pairs are almost all such pairs.
     """
     members = [np.flatnonzero(sentences.topics == topic) for topic in range(sentences.topics.max() + 1)]
     sizes = np.array([len(group) * (len(group) - 1) // 2 for group in members])
