@@ -4,7 +4,7 @@
 set -eu
 if ! true >&2; then exec 2>/dev/null; fi  # ranking works without stderr
 trap 'echo "interrupted; run the same command to start again" >&2; exit 130' INT
-root=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$(readlink -f -- "$0")")  # this script may be a symbolic link
 case "${1-}" in "" | -*) set -- rank "$@" ;; esac
 python=$(python3 "$root/submission/environment.py" "$root/requirements.txt")
 trap '' INT  # until Python handles it

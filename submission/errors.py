@@ -98,6 +98,11 @@ def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:
     return ", ".join(map(abbreviate, ids[:max_count])) + (", …" if len(ids) > max_count else "")
 
 
+def escape_undecodable(text: str) -> str:
+    """Return a text with the bytes of file names that are not UTF-8 escaped, e.g. as `M\\xfcller`."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def escape_unprintable(text: str) -> str:
     """Escape the unprintable characters of a text, except newlines, for terminal output."""
     return "\n".join(line if line.isprintable() else ascii(line)[1:-1] for line in text.split("\n"))

@@ -1,5 +1,6 @@
 """Render the web page and parse its URL parameters."""
 
+import codecs
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -20,6 +21,7 @@ from submission.text.normalisation import sanitise
 DEPTHS = (5, 10, 20)
 MAX_SYSTEMS = 4
 MAX_FIELDS = 100  # URL parameters
+LATIN_1_FALLBACK = "latin-1 fallback"  # error handler of `codecs`
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,18 @@ def parse_query_text(query_string: str) -> str:
 
 def _parse_fields(query_string: str) -> dict[str, list[str]]:
     try:
-        return parse_qs(query_string, keep_blank_values=True, errors="replace", max_num_fields=MAX_FIELDS)
+        return parse_qs(query_string, keep_blank_values=True, errors=LATIN_1_FALLBACK, max_num_fields=MAX_FIELDS)
     except ValueError:
         raise UsageError(f"URL has more than {MAX_FIELDS} parameters; start again from the home page") from None
+
+
+def _decode_as_latin_1(error: UnicodeError) -> tuple[str, int]:
+    """Decode bytes that are not UTF-8 as Latin-1."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error(LATIN_1_FALLBACK, _decode_as_latin_1)
 
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query

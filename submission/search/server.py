@@ -9,6 +9,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from submission.data.dataset import Dataset
 from submission.errors import InputError, SubmissionError, UsageError
@@ -91,9 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
     server: SearchServer
     server_version, sys_version = "aragorn", ""
     timeout = REQUEST_TIMEOUT
+    raw_requestline: bytes
 
     def parse_request(self) -> bool:
         """Parse a request; reject methods other than GET and HEAD."""
+        self.raw_requestline = quote(self.raw_requestline, safe=bytes(range(128))).encode()  # escape é, which curl does not
         if not super().parse_request():
             return False
         if self.command in ("GET", "HEAD"):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from submission.errors import SPACE_ERRORS, OutputError
+from submission.errors import SPACE_ERRORS, OutputError, escape_undecodable
 
 TEMPORARY_NAME = re.compile(r"\.(.+)\.[0-9]+\.part")  # see `get_temporary_path`
 FILE_TYPES = {
@@ -45,7 +45,7 @@ def write_atomic(file: Path, content: str | bytes) -> None:
     temporary = get_temporary_path(file)
     try:
         with temporary.open("wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
+            stream.write(escape_undecodable(content).encode() if isinstance(content, str) else content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(file)
@@ -56,7 +56,7 @@ def write_atomic(file: Path, content: str | bytes) -> None:
 
 def get_printable_name(file: Path) -> str:
     """Return a file's name as text, with undecodable bytes escaped."""
-    return os.fsencode(file.name).decode("utf-8", "backslashreplace")
+    return escape_undecodable(file.name)
 
 
 def get_temporary_path(file: Path) -> Path:

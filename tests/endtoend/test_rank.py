@@ -78,6 +78,22 @@ def test_run_sh_works_from_any_directory(tmp_path: Path) -> None:
     assert "invalid choice: 'ranks'" in run_sh("ranks", cwd=tmp_path).stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["./link", "PATH=.:$PATH link", "sh link", "sh -- -dash", "CDPATH=.. sh here/link", "'a b/link'", "sh $ROOT/run.sh"],
+)
+def test_run_sh_resolves_links(command: str, tmp_path: Path) -> None:
+    links = {"run": ROOT / "run.sh", "link": "run", "-dash": "link", "here": ".", "a b/link": "../link"}
+    for name, target in links.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(target)
+    environment = {**os.environ, "ROOT": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    process = subprocess.run(
+        ["sh", "-c", f"{command} --help"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert process.stdout.startswith("usage: run.sh rank "), process.stderr
+
+
 @pytest.mark.slow
 def test_all_shipped_systems_rank_the_sample(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "input", ignore=shutil.ignore_patterns("debate[op]*.json"))  # a third of the arguments

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from socket import create_connection
 from threading import Thread
 from urllib.parse import quote, urlencode
 
@@ -128,6 +129,20 @@ def test_unusual_urls_are_answered_with_clear_messages(path: str, status: int, m
     assert actual_status == status
     assert message in text
     assert MALICIOUS_HTML not in text
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("café".encode(), "café"), (b"caf\xe9", "café"), (b"caf%C3%A9", "café"), (b"caf%E9", "café"),
+        ("voilà…".encode(), "voilà…"), ("中国+😀".encode(), "中国 😀"), ("Å%E9".encode(), "Åé"), (b"caf\xe9%C3%A9", "caféé"),
+    ],
+)  # fmt: skip
+def test_queries_are_decoded_as_utf_8_before_latin_1(query: bytes, text: str, server: SearchServer) -> None:
+    with create_connection(("127.0.0.1", server.server_port)) as connection:
+        connection.sendall(b"GET /?system=bm25&q=%s HTTP/1.0\r\nHost: localhost:%d\r\n\r\n" % (query, server.server_port))
+        response = connection.makefile("rb").read().decode()
+    assert f'name="q" value="{text}"' in response
 
 
 def test_port_in_use_is_reported(server: SearchServer) -> None:

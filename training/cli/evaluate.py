@@ -3,6 +3,7 @@
 import argparse
 
 from submission import cli
+from submission.errors import escape_undecodable
 from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
 
@@ -12,10 +13,13 @@ def add_parsers(commands: cli.Commands) -> None:
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=parse_named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     cli.add_path(parser, "--collection", help="input directory; judgments of documents outside its corpus are ignored")
-    parser.add_argument("--baseline", metavar="NAME", help="NAME of the run against which all other RUNs are tested")
+    help_text = "NAME of the run against which all other RUNs are tested"
+    parser.add_argument("--baseline", type=escape_undecodable, metavar="NAME", help=help_text)
     add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
     cli.add_options(parser, "order")
-    help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without extension)"
+    help_text = (
+        "TREC run file, or directory with run.txt; NAME labels its results (default: file name without .txt, .run, .gz etc.)"
+    )
     parser.add_argument("runs", type=parse_named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"

@@ -31,7 +31,7 @@ def add_parsers(commands: Commands) -> None:
 
 
 def _fit(args: argparse.Namespace) -> None:
-    from submission.errors import UsageError
+    from submission.errors import UsageError, escape_undecodable
     from submission.inference.device import choose_device
     from training.data.word_vectors import get_default_folder_name
     from training.data.work_directory import lock_run
@@ -44,7 +44,7 @@ def _fit(args: argparse.Namespace) -> None:
         return
     if not args.recipe:
         raise UsageError("fit: no recipe; add RECIPE or --all")
-    recipe, name = load_recipe(args.recipe), Path(args.recipe).stem
+    recipe, name = load_recipe(args.recipe), escape_undecodable(Path(args.recipe).stem)
     output = get_output(args, "checkpoints", name)
     vectors = args.vectors or args.work_dir / get_default_folder_name(recipe.task.surface_vector_method)
     device = choose_device(args.device)

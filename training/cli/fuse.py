@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submission.cli import Commands, add_options, add_path
-from submission.errors import UsageError
+from submission.errors import UsageError, escape_undecodable
 from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir, get_output, open_execution, parse_named_path
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _fuse_learned(args: argparse.Namespace) -> None:
     from training.fusion.learned import fit_fusion
     from training.fusion.recipe import read_recipe
 
-    recipe, name = read_recipe(args.fusion), Path(args.fusion).stem
+    recipe, name = read_recipe(args.fusion), escape_undecodable(Path(args.fusion).stem)
     output = get_output(args, "checkpoints", name)
     with open_execution(args, args.work_dir, output.parent) as execution:
         tables = fit_fusion(name, recipe, args.qrels, execution, output, args.results or args.work_dir / "results")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from submission.cli import add_path, integer_between, parse_path
-from submission.errors import UsageError, abbreviate
+from submission.errors import UsageError, abbreviate, escape_undecodable
 
 if TYPE_CHECKING:
     from submission.systems.execution import Execution
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SELECTION_MEASURES = {
     "nDCG@5": "nDCG@5 all", "nDCG@5-touche": "nDCG@5 (Touché)", "nDCG(judged_only=True)@5": "nDCG@5 condensed", "AP": "MAP all",
 }  # fmt: skip
+EXTENSIONS = re.compile(r"(\.(txt|run|trec|res|results|eval|tsv|qrels?))?(\.gz)?$", re.IGNORECASE)  # of runs and qrels
 QRELS_HELP = "TREC qrels; grade -1 = unjudged, other negative grades = 0"
 non_negative_int = integer_between(0, 2**32 - 1)
 positive_int = integer_between(1, 2**31)
@@ -64,17 +66,18 @@ def parse_measure(text: str) -> str:
 
 
 def parse_named_path(text: str) -> tuple[str, Path]:
-    """Parse [NAME=]FILE into name and path; the default name is the file name without extension.
+    """Parse [NAME=]FILE into name and path; the default name is the file name without a common extension of runs and qrels.
 
     An existing path is taken literally, even if it contains `=`.
     """
     name, separator, file = text.partition("=")
     if not separator or Path(text).exists():
         path = parse_path(text)
-        return path.name.removesuffix(".gz").rpartition(".")[0] or path.name, path
+        file_name = escape_undecodable(path.absolute().name)
+        return EXTENSIONS.sub("", file_name) or file_name, path
     if not name.strip():
         raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': expected NAME before =")
-    return name, parse_path(file)
+    return escape_undecodable(name), parse_path(file)
 
 
 def index_files_by_name(named_paths: Sequence[tuple[str, Path]], kind: str) -> dict[str, Path]:

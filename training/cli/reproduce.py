@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from submission.errors import ReproductionError, UsageError
+from submission.errors import ReproductionError, UsageError, escape_undecodable
 from submission.inference.checkpoint_io import WEIGHTS_FILE
 from submission.models.bert import BERTNetwork
 from submission.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, verify_files
@@ -52,7 +52,7 @@ def reproduce_checkpoint(
         ReproductionError: If a metric is missing or differs by more than NEAR_TOLERANCE.
         UsageError: If the training data cannot be prepared again, or the word vectors were read from a file.
     """
-    name = Path(recipe_name).stem
+    name = escape_undecodable(Path(recipe_name).stem)
     system = SYSTEMS.get(name)
     ensemble = system if system and isinstance(system.stage, EnsembleStage) else None
     stored_dir = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)

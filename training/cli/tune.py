@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from submission.cli import Commands, add_options
-from submission.errors import UsageError
+from submission.errors import UsageError, escape_undecodable
 from training.cli import options
 
 
@@ -38,7 +38,8 @@ def _tune(args: argparse.Namespace) -> None:
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_quality(system, args.qrels[0][1], execution, output)
     else:
-        grid, name, qrels = load_grid(args.grid), Path(args.grid).stem, options.index_files_by_name(args.qrels, "qrels")
+        grid, name = load_grid(args.grid), escape_undecodable(Path(args.grid).stem)
+        qrels = options.index_files_by_name(args.qrels, "qrels")
         output = options.get_output(args, "checkpoints", name)
         with options.open_execution(args, args.work_dir, output.parent) as execution:
             table = tune_grid(name, grid, qrels, execution, output, args.measure)

@@ -81,7 +81,7 @@ def prepare_vectors(
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
         raise not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
-    vectors_file_hash = hash_input_files([vectors_file])[vectors_file.name] if vectors_file else "none"
+    [vectors_file_hash] = hash_input_files([vectors_file]).values() if vectors_file else ["none"]
     cache_key = {
         "tables": tables.xxh3,
         "code": code_fingerprint(__name__),

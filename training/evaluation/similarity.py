@@ -11,7 +11,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, pluralise
+from submission.errors import MAX_NAMES_LISTED, InputError, abbreviate_list, escape_undecodable, pluralise
 from submission.storage.atomic_files import create_directory, write_atomic
 from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.tables import write_csv
@@ -167,7 +167,7 @@ def _plot_heat_map(table: pd.DataFrame, title: str, vmin: float) -> bytes:
 
 def parse_system_name(stem: str) -> str:
     """Return the system of a run named `<team>-<system>`, e.g. `knrm` of `aragorn-knrm`; a system's name has no hyphen."""
-    return stem.rpartition("-")[2]
+    return escape_undecodable(stem.rpartition("-")[2])
 
 
 def select_top_docnos(run: pd.DataFrame) -> dict[str, list[str]]:

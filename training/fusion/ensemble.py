@@ -16,6 +16,7 @@ from submission.errors import CheckpointError, UsageError
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
+from submission.storage.atomic_files import get_printable_name
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.systems.catalogue import SYSTEMS, System
 from submission.systems.ensemble import EnsembleStage
@@ -138,7 +139,7 @@ def save_regression(
     directory: Path, regression: RegressionEnsemble, metrics: Mapping[str, Any], provenance: Mapping[str, Any]
 ) -> None:
     """Save a regression's checkpoint atomically; raise OutputError if it cannot be written."""
-    values = {"name": directory.name, "regression": regression, "metrics": metrics, "provenance": provenance}
+    values = {"name": get_printable_name(directory), "regression": regression, "metrics": metrics, "provenance": provenance}
     card = render_card("regression", **values, data=ARGS_ME_CREDIT).encode()
     config = encode_json(msgspec.to_builtins(regression))
     write_with_provenance(directory, {CONFIG: config, METRICS: encode_json(metrics), CARD: card}, provenance)

@@ -116,7 +116,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         hardest=sorted(topics, key=lambda topic: topic.mean),
     )
     write_atomic(output, html)
-    log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), len(html.encode()) / 1e6)
+    log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), output.stat().st_size / 1e6)
 
 
 def _render(input_dir: Path, **variables: Any) -> str:

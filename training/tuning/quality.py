@@ -15,8 +15,9 @@ from submission.errors import UsageError
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
 from submission.rankings import DEFAULT_DEPTH, truncate_rankings
-from submission.storage.atomic_files import sha256_file
+from submission.storage.atomic_files import get_printable_name
 from submission.storage.checkpoint_directory import write_with_provenance
+from submission.storage.hashing import hash_input_files
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
 from submission.systems.quality_reranking import QualityRerankingStage
@@ -75,16 +76,17 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
     best = _select_point(touche_values, webis_values)
     metrics = {
-        "topics": {qrels_file.name: len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
+        "topics": {get_printable_name(qrels_file): len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
         **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
         IN_SAMPLE: _round_means(touche_values[:, best], webis_values[:, best]),
     }
     table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
-    inputs = {qrels_file.name: sha256_file(qrels_file), **load_source_hashes(work_dir, "webis")}
+    inputs = {**hash_input_files([qrels_file]), **load_source_hashes(work_dir, "webis")}
     provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
     readme = render_card(
-        "quality_reranking", name=output.name, system=system.name, formula=POINTS[best].format_formula(), points=len(POINTS),
+        "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best].format_formula(),
+        points=len(POINTS),
         metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
         constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
     )  # fmt: skip

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import make_argument
+from tests.contract.input_files import write_files
 from training.__main__ import main
 from training.cli import options, study
 from training.data.datasets.sentence_pairs import LOADERS
@@ -66,3 +69,34 @@ def test_measures_have_two_names() -> None:
     assert options.parse_measure("nDCG@5-touche") == options.parse_measure("nDCG@5 (Touché)") == "nDCG@5 (Touché)"
     with pytest.raises(argparse.ArgumentTypeError, match="expected one of nDCG@5, "):
         options.parse_measure("nDCG@6")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("bm25-b0.4", "bm25-b0.4"), ("runs/bm25-b0.75", "bm25-b0.75"), ("input.BM25.gz", "input.BM25"), ("v1.2.txt", "v1.2"),
+        ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
+        ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
+    ],
+)  # fmt: skip
+def test_names_keep_dots_and_escape_bytes(text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "work.d").mkdir()
+    monkeypatch.chdir(tmp_path / "work.d")
+    assert options.parse_named_path(text)[0] == name
+
+
+def test_undecodable_names_are_written_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = "".join(f"1 Q0 {docno} {rank} {9 - rank} t\n" for rank, docno in enumerate("abcd", 1))
+    names = "t-M\udcfcller", "t-\udcf6", "run"
+    files = write_files(tmp_path / "d\udcff", {f"{name}.txt": run for name in names} | {"q\udcfc.qrels": "1 0 a 1\n1 0 x 0\n"})
+    tables, directory = tmp_path / "t\udcff", str(files)
+    flags = ["-o", str(tables), "--baseline", "t-\udcf6", *(str(files / f"{name}.txt") for name in names)]
+    assert main(["evaluate", "--qrels", str(files / "q\udcfc.qrels"), *flags]) == 0
+    assert r"q\xfc,t-M\xfcller," in (tables / "means.csv").read_text()
+    assert r"vs. t-\xf6" in capsys.readouterr().out
+    assert main(["overlap", directory]) == 0
+    assert (files / "analysis" / "jaccard.csv").read_text().startswith(r",M\xfcller,\xf6")
+    source = write_files(tmp_path / "in\udcff", {"topics.xml": "<t><topic><number>1</number><title>z</title></topic></t>"})
+    (source / "args-me.json").write_text(json.dumps({"arguments": [make_argument(docno) for docno in "abcdx"]}))
+    assert main(["report", directory, "-i", str(source), "--qrels", str(files / "q\udcfc.qrels")]) == 0
+    assert r"q\xfc.qrels" in (files / "report.html").read_text()
