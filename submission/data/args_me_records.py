@@ -150,6 +150,8 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
     if isinstance(error, msgspec.ValidationError):
         is_jsonl_data = _format_id_suffix(bytes(data[:FIRST_LINE_BYTES]).partition(b"\n")[0])
         hint = "; files with one argument per line must be named .jsonl" if is_jsonl_data else ""
+        if bytes(data[:FIRST_LINE_BYTES]).lstrip()[:1] == b"[":
+            hint = '; a list of arguments must be the value of "arguments"'
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}{hint}")
         return
     json_scan = scan(data)

@@ -8,12 +8,12 @@ from typing import Protocol
 import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
-from submission.data.input_files import raise_first
+from submission.data.input_files import find_files, raise_first
 from submission.data.orders import Order
 from submission.data.runs import find_run, read_run
 from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
 from submission.data.tirex import TirexReader
-from submission.errors import UsageError, abbreviate, suggest
+from submission.errors import UsageError, abbreviate, abbreviate_list, suggest
 from submission.storage.atomic_files import get_printable_name
 from submission.storage.hashing import combine_hashes, hash_input_files
 from submission.timing import Stopwatch
@@ -58,7 +58,10 @@ class Dataset:
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
         reranking = f"re-ranking the documents of {self.ranking_file}"
         mode = reranking if self.ranking_file else "each system retrieves from the collection"
-        self.description = f"{self.reader.format_name}; {mode}"
+        files = {*self.reader.topic_files, *self.reader.corpus_files, self.reader.rerank_file, self._run_file}
+        ignored_names = [get_printable_name(file) for file in find_files(directory, "[!.]*") if file not in files]
+        suffix = f"; ignored files: {abbreviate_list(ignored_names)}" if ignored_names else ""
+        self.description = f"{self.reader.format_name}; {mode}{suffix}"
 
     @cached_property
     def topics(self) -> pd.DataFrame:

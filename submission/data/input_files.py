@@ -48,7 +48,9 @@ def as_input_errors(file: Path) -> Iterator[None]:
             yield
     except InputError:
         raise
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except gzip.BadGzipFile as error:
+        raise InputError(f"{file}: no gzip file ({error}); remove .gz from its name, or copy it again if damaged") from None
+    except (EOFError, zlib.error) as error:
         raise InputError(f"{file}: damaged gzip file ({error}); copy the file again") from None
     except OSError as error:
         raise build_unreadable_input_error(error) from None
@@ -101,9 +103,9 @@ def raise_first(issues: list[str]) -> None:
 
 
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the content of a file, decompressed if .gz, else memory-mapped: copying would add a third to decoding time."""
+    """Return the content of a file, decompressed if gzipped, else memory-mapped: copying would add a third to decoding time."""
     with as_input_errors(file), open_regular(file) as stream:
-        if file.suffix == ".gz":
+        if _is_gzip(file, stream):
             limit, data = _compute_decompression_limit(stream), bytearray()
             with gzip.open(stream) as gzip_stream:
                 while chunk := gzip_stream.read(CHUNK_BYTES):
@@ -133,7 +135,7 @@ def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without byte order mark."""
     with as_input_errors(file), open_regular(file) as file_stream:
         remaining_bytes = limit = _compute_decompression_limit(file_stream)
-        with gzip.open(file_stream) if file.suffix == ".gz" else file_stream as stream:
+        with gzip.open(file_stream) if _is_gzip(file, file_stream) else file_stream as stream:
             for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
                 remaining_bytes -= max(len(line), MIN_LINE_COST)
                 if remaining_bytes < 0:
@@ -157,6 +159,11 @@ def is_invalid_id(identifier: str) -> bool:
     if identifier.isascii() and identifier.isprintable() and " " not in identifier:
         return not identifier
     return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
+
+
+def _is_gzip(file: Path, stream: BinaryIO) -> bool:
+    """Return whether the name or the first bytes of a file are those of a gzip file."""
+    return file.suffix == ".gz" or os.pread(stream.fileno(), 2, 0) == b"\x1f\x8b"
 
 
 def _compute_decompression_limit(stream: BinaryIO) -> int:

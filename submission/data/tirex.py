@@ -18,7 +18,7 @@ import pandas as pd
 from submission.data import tirex_records as fields
 from submission.data.input_files import batched, find_files, raise_first, raise_on_error
 from submission.data.tirex_records import Field, iter_records, read_records
-from submission.data.topics import sort_topics
+from submission.data.topics import TOPIC_FILES, sort_topics
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
 from submission.errors import InputError, abbreviate, pluralise
 
@@ -53,7 +53,7 @@ class TirexReader:
     def matches(directory: Path) -> bool:
         """Return whether a directory contains files of a TIREx data set."""
         names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
-        if find_files(directory, "topics*.xml"):  # then corpus.jsonl may have any format
+        if find_files(directory, *TOPIC_FILES):  # then corpus.jsonl may have any format
             names.remove("corpus.jsonl")
         return _find_file(directory, names) is not None
 

@@ -152,6 +152,8 @@ def _describe_invalid_line(line: bytes, error: Exception, fields: Sequence[Field
         return BEIR_DOCUMENTS_HINT if DOCNO in fields else BEIR_QUERIES_HINT
     if isinstance(error, _FieldError) and not isinstance(error, _MissingFieldError):
         return str(error)
+    if isinstance(error, _MissingFieldError) and b'"segments"' in line:
+        return f"{error}; join the texts of `segments` into `text`"
     reason = str(error) if isinstance(error, _FieldError) else describe_line_error(line, error)
     return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.is_optional)}}}"
 

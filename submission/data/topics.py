@@ -7,14 +7,17 @@ import pandas as pd
 from lxml import etree
 
 from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yield_input_errors
-from submission.errors import InputError, abbreviate
+from submission.errors import InputError, abbreviate, abbreviate_list
+
+TOPIC_FILES = ("topics*.xml", "topics*.xml.gz")
 
 
 def find_topic_files(directory: Path) -> list[Path]:
-    """Return the sorted topics*.xml files of a directory; raise InputError if there are none."""
-    files = find_files(directory, "topics*.xml")
+    """Return the sorted topics*.xml files of a directory, plain or gzipped; raise InputError if there are none."""
+    files = find_files(directory, *TOPIC_FILES)
     if not files:
-        raise InputError(f"{directory}: no topics found; expected a file named topics*.xml")
+        names = abbreviate_list([file.name for file in find_files(directory, "*")]) or "no files"
+        raise InputError(f"{directory}: no topics found ({names}); expected a file named topics*.xml (optionally .gz)")
     return files
 
 
@@ -31,9 +34,6 @@ def read_topics(files: list[Path]) -> tuple[pd.DataFrame, list[str]]:
                 issues.append(f"{location}: duplicate topic {abbreviate(qid)} (first at {locations[qid]}); remove one")
             else:
                 titles[qid], locations[qid] = title, location
-    if not titles and not issues:
-        names = ", ".join(map(str, files))
-        issues.append(f"{names}: no <topic> element found; expected <topics><topic>…</topic></topics>")
     return sort_topics(pd.DataFrame({"qid": titles.keys(), "query": titles.values()}, dtype=object)), issues
 
 
@@ -59,17 +59,25 @@ def sort_topics(topics: pd.DataFrame) -> pd.DataFrame:
 @yield_input_errors
 def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
     """Yield location, id and title of each topic, or an InputError for an invalid topic."""
-    for topic in _parse_xml(file).iter("topic"):
+    root = _parse_xml(file)
+    topics = [*root.iter("{*}topic")]
+    if not topics:
+        names = [*dict.fromkeys(f"<{etree.QName(element).localname}>" for element in root.iter("*"))]
+        yield InputError(f"{file}: no <topic> element, but {abbreviate_list(names)}; expected <topics><topic>…")
+    for topic in topics:
         location = f"{file}, line {topic.sourceline}"
-        qid, title = _get_child_text(topic, "number") or _get_child_text(topic, "num"), _get_child_text(topic, "title")
-        if not qid:
-            yield InputError(f"{location}: topic without number; expected <number> or <num>")
-        elif reason := describe_invalid_qid(qid):
-            yield InputError(f"{location}: invalid number '{abbreviate(qid)}'; {reason}")
-        elif not title:
-            yield InputError(f"{location}: topic {abbreviate(qid)} has no title; expected <title>")
+        qids, titles = _read_values(topic, "number", "num"), _read_values(topic, "title") or _read_values(topic, "query")
+        if not qids:
+            yield InputError(f"{location}: topic without number; expected number or num, as element or attribute")
+        elif len(qids) > 1:
+            yield InputError(f"{location}: topic with several numbers ({abbreviate_list(qids)}); keep one")
+        elif reason := describe_invalid_qid(qids[0]):
+            yield InputError(f"{location}: invalid number '{abbreviate(qids[0])}'; {reason}")
+        elif len(titles) != 1:
+            problem = f"several titles ({abbreviate_list(titles)}); keep one" if titles else "no title; expected <title>"
+            yield InputError(f"{location}: topic {abbreviate(qids[0])} has {problem}")
         else:
-            yield location, qid, title
+            yield location, qids[0], titles[0]
 
 
 def _parse_xml(file: Path) -> etree._Element:
@@ -78,12 +86,16 @@ def _parse_xml(file: Path) -> etree._Element:
     try:
         tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
     except etree.XMLSyntaxError as error:
-        raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); expected well-formed UTF-8 XML") from None
+        has_second_root = "Extra content" in str(error)
+        fix = "put all topics into one <topics> element" if has_second_root else "expected well-formed UTF-8 XML"
+        raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); {fix}") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
         raise InputError(f"{file}: document type declaration not allowed; remove <!DOCTYPE …>")
     return tree.getroot()
 
 
-def _get_child_text(topic: etree._Element, tag: str) -> str:
-    element = topic.find(tag)
-    return "" if element is None else " ".join(str(element.xpath("string()")).split())
+def _read_values(topic: etree._Element, *names: str) -> list[str]:
+    """Return the distinct non-empty values of attributes and children with these names, the latter in any namespace."""
+    texts = [topic.get(name, "") for name in names]
+    texts += [str(child.xpath("string()")) for name in names for child in topic.iterchildren(f"{{*}}{name}")]
+    return [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]

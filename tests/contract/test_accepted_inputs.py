@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ from tests.contract.input_files import (
     touche_lines,
     write_files,
 )
+from training.evaluation.qrels import read_qrels
 
 BOM = b"\xef\xbb\xbf"
 SYSTEMS = ("bm25", "knrm", "dirichlet_rm3")
@@ -47,6 +49,14 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files
     "topics by number": (
         topics(f"<t>{TOPIC.format(10, 'B?')}<topic><num> 9 </num><title>\n Is  <i>A</i>\n right?</title></topic></t>"),
         [["9", "Is A right?"], ["10", "B?"]], [],
+    ),
+    "topics with attributes": (
+        topics('<t><topic number="1"><title>A?</title><title>  A?</title></topic><topic num="2"><query>B</query></topic></t>'),
+        [["1", "A?"], ["2", "B"]], [],
+    ),
+    "topics in namespaces": (
+        topics(f'<t xmlns="x" xmlns:y="y">{TOPIC.format(1, "A?")}<y:topic num="2"><y:title>B</y:title></y:topic></t>'),
+        [["1", "A?"], ["2", "B"]], [],
     ),
     "topics in UTF-16": (topics(f'<?xml version="1.0" encoding="UTF-16"?>{ROOT_ELEMENT}'.encode("utf-16")), SAMPLE_TOPICS, []),
     "gzipped lines with BOM": (touche("\ufeff" + join_lines(HUB, HUB), "idebate.jsonl.gz"), SAMPLE_TOPICS, ONE_DOCUMENT),
@@ -71,6 +81,23 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files
     ),
     "candidate of two topics": (rerank({"docno": "d"}, {"docno": "d", "qid": "2"}), [*ZOOS, ["2", "zoos"]], [["d", "zoos"]]),
 }  # fmt: skip
+FORMATS: dict[str, tuple[Files, str]] = {  # files, and the name of the one that is encoded in all ways
+    "topics": (touche(), "topics.xml"),
+    "args.me": (touche(), "args-me.json"),
+    "args.me lines": (touche_lines(HUB, {**HUB, "id": "b"}), "args-me.jsonl"),
+    "queries": (tirex(), "queries.jsonl"),
+    "documents": (tirex(), "documents.jsonl"),
+    "candidates": (rerank({"rank": 1}, {"rank": 2}), "rerank.jsonl"),
+    "run": ({**touche(), "run.txt": format_lines(3, 2, 1)}, "run.txt"),
+    "qrels": ({**touche(), "qrels.txt": "1 0 a 2\n1 0 b 0\n2 0 a 1\n"}, "qrels.txt"),
+}
+ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {  # suffix of the file's name; encoding of its content
+    "gzip": (".gz", gzip.compress),
+    "gzip without suffix": ("", gzip.compress),
+    "BOM": ("", lambda data: BOM + data),
+    "CR LF": ("", lambda data: data.replace(b"\n", b"\r\n")),
+    "BOM and CR LF in gzip": (".gz", lambda data: gzip.compress(BOM + data.replace(b"\n", b"\r\n"))),
+}
 UNMATCHED = {  # inputs whose topics have no term of the corpus; their rankings are empty
     "title of marks": topic(1, "?!… 😀"),
     "title of unknown words": topic(1, "quux " + "q" * 100_000),
@@ -107,6 +134,30 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
     assert all(type(docno) is str for docno in dataset.documents["docno"])
     ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     assert (ranking is None) == ("rerank.jsonl" not in files)
+
+
+def read_all(directory: Path) -> list[list[list[object]]]:
+    """Read all that a directory contains: topics, documents, candidates, a run and qrels."""
+    runs, qrels = [*directory.glob("run*")], [*directory.glob("qrels*")]
+    dataset = Dataset(directory, *runs)
+    frames = [dataset.topics, dataset.documents, *(read_qrels(file) for file in qrels)]
+    ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
+    return [frame.to_numpy().tolist() for frame in (*frames, *([] if ranking is None else [ranking]))]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_all_formats_are_read_in_all_encodings(name: str, encoding: str, tmp_path: Path) -> None:
+    (files, file), (suffix, encode) = FORMATS[name], ENCODINGS[encoding]
+    others = {other: content for other, content in files.items() if other != file}
+    encoded = {**others, f"{file}{suffix}": encode(str(files[file]).encode())}
+    assert read_all(write_files(tmp_path / "encoded", encoded)) == read_all(write_files(tmp_path / "plain", files))
+
+
+def test_ignored_files_are_named(tmp_path: Path) -> None:
+    files = {**tirex(), **touche(), "topics.xml.gz": "", ".DS_Store": "", "qrels.txt": ""}
+    dataset = Dataset(write_files(tmp_path / "input", files))
+    assert dataset.description.endswith("; ignored files: args-me.json, qrels.txt, topics.xml, topics.xml.gz")
 
 
 @pytest.mark.parametrize("name", [*MATCHED, *UNMATCHED])
