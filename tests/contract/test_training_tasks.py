@@ -159,7 +159,7 @@ STOPS = [  # function and number of the call in which a run stops
     (Schedule, "batch", 2),  # before the first validation
     (Schedule, "batch", 4),  # between validations
     (TrainingState, "save", 0),  # at the second validation, after the network was saved
-    (_Run, "finish", 0),  # after the last step
+    (_Run, "write_final_checkpoint", 0),  # after the last step
 ]
 
 
