@@ -7,6 +7,7 @@ import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from submission.storage.code_fingerprint import find_module_file
 from tests.conftest import ROOT
 
 LAYERS = [  # a package may import from the layers above its own in this list; submission never imports training
@@ -49,12 +50,6 @@ def list_imports(file: Path) -> set[str]:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
             names |= {name for name in members if find_module_file(name)} or {node.module}
     return names
-
-
-def find_module_file(module: str) -> Path | None:
-    """Return the file of a module, or None if this project does not contain the module."""
-    path = ROOT / module.replace(".", "/")
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
 
 
 def list_imported_files(file: Path) -> set[Path]:

@@ -13,6 +13,9 @@ from torch import Tensor
 from submission.cpu_cores import count_cpu_cores
 from submission.errors import UsageError
 from submission.inference.device import batch_by_tokens, choose_precision, compute_or_split, limit_threads
+from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.models.padding import pad
+from submission.paths import CHECKPOINT_DIR
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -90,3 +93,19 @@ def test_bfloat16_needs_a_processor_with_its_instructions(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
         choose_precision("bfloat16", CPU)
+
+
+@torch.inference_mode()
+def test_half_precision_is_close_for_all_lengths() -> None:
+    encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
+    for longest in (5, 64, 65):
+        ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
+        encoder.set_precision(None)
+        expected, output_mask = encoder(ids, mask)
+        encoder.set_precision(torch.bfloat16)
+        actual, half_precision_mask = encoder(ids, mask)
+        single, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
+        assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)
+        torch.testing.assert_close(half_precision_mask, output_mask)
+        assert 0 < (actual - expected)[output_mask].abs().max() < 0.1  # of values up to 3
+        torch.testing.assert_close(actual[0], single[0], rtol=0, atol=0.05)

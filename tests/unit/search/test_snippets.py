@@ -78,19 +78,11 @@ def test_snippet_is_part_of_the_text(text: str) -> None:
 
 
 MakeExecution = Callable[..., Execution]
-DOCNO = "S89c1bfbf-A23fa7870"
 
 
 def get_texts_and_labels(execution: Execution, docno: str, highlights: list[Highlight]) -> list[tuple[str, str]]:
     [premise] = execution.documents.read_texts({docno})["premise"]
     return [(premise[highlight.start : highlight.end], highlight.label) for highlight in highlights]
-
-
-def test_targer_highlights_indexed_claims_and_premises(make_execution: MakeExecution) -> None:
-    execution, stage = make_execution(SAMPLE), SYSTEMS["targer_dirichlet"].stage
-    pairs = get_texts_and_labels(execution, DOCNO, compute_highlights(stage, execution, DOCNO))
-    assert ("home has been turned into farmland", "premise") in pairs
-    assert any(text.startswith("Fixing bad zoos through licensing") and label == "claim" for text, label in pairs)
 
 
 def test_deepct_highlights_words_by_weight_except_urls(make_execution: MakeExecution) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from submission.errors import OutputError
@@ -25,24 +24,6 @@ from submission.storage.artifact_store import (
 )
 
 JOURNAL = f"{MANIFEST}.journal"
-
-
-def load_array(directory: Path, value: float, key: str = "k") -> tuple[list[float], bool]:
-    """Load the array [value, 0] or build it; return its values and whether it was built."""
-    builds: list[bool] = []
-
-    def build() -> np.ndarray:
-        builds.append(True)
-        return np.array([value, 0.0])
-
-    return ArtifactStore(directory, {"key": key}, overwrite=True).load_or_build_array("a.npy", build).tolist(), bool(builds)
-
-
-def test_array_is_built_once_per_key(tmp_path: Path) -> None:
-    assert load_array(tmp_path / "new", 1.0) == ([1.0, 0.0], True)
-    assert load_array(tmp_path / "new", 2.0) == ([1.0, 0.0], False)
-    assert load_array(tmp_path / "new", 3.0, key="other") == ([3.0, 0.0], True)
-    assert load_array(tmp_path / "new", 4.0) == ([4.0, 0.0], True)
 
 
 def test_files_are_built_together(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -195,16 +192,6 @@ def test_prepared_data_are_independent_of_systems() -> None:
     for name in ("pairs", "word_vectors", "term_weighting", "quality", "tagged_documents"):
         files = list_dependency_files(f"training.data.{name}")
         assert not any(file.is_relative_to(ROOT / "submission/systems") for file in files), name
-
-
-def test_fingerprint_is_equal_in_all_processes() -> None:
-    code = "from submission.storage.code_fingerprint import program_fingerprint\nprint(program_fingerprint())"
-    environment = os.environ | {"PYTHONHASHSEED": "1"}
-    clear_caches()
-    assert (
-        subprocess.check_output([sys.executable, "-c", code], env=environment, cwd=ROOT, text=True).strip()
-        == program_fingerprint()
-    )
 
 
 def test_program_has_all_networks_but_no_search() -> None:

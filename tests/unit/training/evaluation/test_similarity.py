@@ -1,16 +1,14 @@
-"""Tests of the similarity of rankings: hand-computed values, heat maps and faulty directories."""
+"""Tests of the similarity of rankings: hand-computed values and faulty directories."""
 
 from __future__ import annotations
 
 from math import nan
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from submission.errors import InputError
-from tests.conftest import count_colours
-from training.evaluation.similarity import compare_runs, compute_similarity_tables, jaccard, plot_heat_maps, spearman
+from training.evaluation.similarity import compare_runs, compute_similarity_tables, jaccard, spearman
 
 
 def test_similarity_tables_match_hand_computed_values() -> None:
@@ -29,12 +27,6 @@ def test_similarity_tables_match_hand_computed_values() -> None:
     assert tables["spearman"].loc["knrm", "bm25"] == pytest.approx(-1)
     assert tables["spearman"].loc["bm25"].tolist() == pytest.approx([1, -1, nan], nan_ok=True)
     assert tables["spearman-topics"].loc["bm25"].tolist() == [2, 1, 0]
-
-
-def test_heat_maps_show_values() -> None:
-    table = pd.DataFrame([[1.0, nan], [nan, 1.0]], index=["a", "b"], columns=["a", "b"])
-    heat_maps = plot_heat_maps({"jaccard": table, "spearman": table * 0})
-    assert count_colours(heat_maps["jaccard"]) > count_colours(heat_maps["spearman"]) > 10
 
 
 def test_compare_runs_requires_common_topics(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

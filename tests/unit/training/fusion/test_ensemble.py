@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from training.evaluation.folds import assign_folds
@@ -40,15 +39,6 @@ def test_regression_can_be_non_negative() -> None:
     plain, positive = (fit_regression(simulate_scores(60), FINGERPRINTS, is_positive)[0] for is_positive in (False, True))
     assert plain.members[1].coefficient < -0.1
     assert positive.members[0].coefficient > positive.members[1].coefficient == 0
-
-
-def test_regression_scores_rankings_and_arrays_alike() -> None:
-    scores, docnos = simulate_scores(2), [f"d{index}" for index in range(105)]
-    regression, _ = fit_regression(scores, FINGERPRINTS)
-    pairs = pd.DataFrame({"qid": np.repeat(["1", "2"], 105), "docno": docnos * 2})
-    combined = regression.score_rankings({name: pairs.assign(score=values.ravel()) for name, values in scores.items()})
-    expected = combined.set_index(["qid", "docno"])["score"].loc[pd.MultiIndex.from_frame(pairs)]
-    assert regression.score(scores).ravel() == pytest.approx(expected.to_numpy(), abs=1e-12)
 
 
 def test_cross_validated_scores_hold_out_the_fold() -> None:

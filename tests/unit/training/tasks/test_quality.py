@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from msgspec.structs import replace
 
 from submission.errors import InputError
 from submission.inference.pretrained import PretrainedEncoder
@@ -20,7 +19,7 @@ from training.evaluation.similarity import average_correlations
 from training.fitting.initialisation import build_network, load_pooler_weights
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
-from training.tasks.quality import QualitySpec, QualityTask, mask_held_out_debates
+from training.tasks.quality import QualitySpec, mask_held_out_debates
 
 CPU = torch.device("cpu")
 TRAINING = TrainingSettings(epochs=2, validations_per_epoch=1, learning_rate=5e-3, batch_size=3, micro_batch_size=1)
@@ -66,21 +65,6 @@ def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) ->
     groups = trainee.build_optimiser(5e-3, 1e-3).param_groups
     assert [group["lr"] for group in groups] == [5e-3, 1e-3]
     assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
-
-
-@pytest.mark.parametrize("correlations", [(5.0, 1.0), (1.0, 5.0)])
-def test_best_validation_determines_the_network(
-    correlations: tuple[float, float], encoder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe, table = build_recipe(encoder), build_arguments()
-    dev = (table["debate"] == "d4").to_numpy()
-    one_epoch = replace(recipe, training=replace(TRAINING, epochs=1))
-    expected = train_network(one_epoch, table[~dev], table[dev], CPU).network.state_dict()
-    values = iter(correlations)
-    monkeypatch.setattr(QualityTask, "validate", lambda *_: {"Spearman": next(values)})
-    weights = train_network(recipe, table[~dev], table[dev], CPU).network.state_dict()
-    is_first = correlations[0] > correlations[1]
-    assert all(torch.equal(value, expected[name]) for name, value in weights.items()) == is_first
 
 
 def test_correlations_are_means_over_topics() -> None:
