@@ -1,4 +1,4 @@
-"""Word-based rankers compared with values of the reference code (see the README of each directory in data/)."""
+"""Word-based rankers and SNRM compared with values of the reference code (see the README of each directory in data/)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from submission.models.rankers.conv_knrm import ConvKNRM
 from submission.models.rankers.drmm import DRMM
 from submission.models.rankers.gru import GRU
 from submission.models.rankers.knrm import KNRM
+from submission.models.rankers.snrm import SNRM
 from training.tasks.pairs import hinge_loss
 
 DATA = Path(__file__).parent / "data"
@@ -135,3 +136,47 @@ def test_conv_knrm_scores_and_features() -> None:
     assert_close(scores[rows], expected["score_f64"][rows])
     assert_close(features[0][rows], expected["features_f64"][rows])
     assert_close(features[0][:, :21], expected["features_f64"][:, :21])
+
+
+SNRM_NAMES, SNRM_TEXTS = ("snrm", "snrm_hourglass"), ("query", "doc1", "doc2")
+
+
+def convert_snrm_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
+    """Return this project's ids and mask for golden ids: 40 is padding; 0, the unknown word, has a vector like other words."""
+    real = golden != 40
+    return torch.where(real, golden + 2, 0).long(), real
+
+
+def build_snrm(name: str, *, padded: bool = False) -> tuple[SNRM, dict[str, Tensor], dict[str, Tensor]]:
+    weights, inputs, expected = load(name)
+    convolutions = [value for key, value in sorted(weights.items(), key=lambda item: (item[0] == "conv.w_out", item[0]))
+                    if key.startswith("conv.")]  # fmt: skip
+    sizes = [value.shape[3] for value in convolutions]
+    config = SNRM.Config(vocabulary=42, dimensions=8, latent=sizes[-1], hidden=tuple(sizes[:-1]), padded=padded)
+    network = SNRM(config).double().eval()
+    state = {"embedding.weight": torch.cat([torch.zeros(2, 8, dtype=torch.float64), weights["embedding"]])}
+    state |= {f"layers.{i}.weight": value[0].permute(2, 1, 0) for i, value in enumerate(convolutions)}  # out, in, width
+    network.load_state_dict(state)
+    return network, inputs, expected
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SNRM_NAMES)
+def test_representations_and_scores(name: str) -> None:
+    network, inputs, expected = build_snrm(name)
+    for text in SNRM_TEXTS:
+        assert_close(network.encode(*convert_snrm_ids(inputs[f"{text}_ids"])), expected[f"paper_{text}_repr_f64"])
+    dot = (expected["paper_query_repr_f64"] * expected["paper_doc1_repr_f64"]).sum(1)
+    assert_close(network(*convert_snrm_ids(inputs["query_ids"]), *convert_snrm_ids(inputs["doc1_ids"])), dot)
+    assert dot.max() > 0
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", SNRM_NAMES)
+@pytest.mark.parametrize("text", SNRM_TEXTS)
+def test_padded_representations_equal_the_reference(name: str, text: str) -> None:
+    network, inputs, expected = build_snrm(name, padded=True)
+    token_ids, mask = convert_snrm_ids(inputs[f"{text}_ids"])
+    full = mask.all(1)  # for other texts the reference also counts windows of padding
+    assert full.any()
+    assert_close(network.encode(token_ids, mask)[full], expected[f"{text}_repr_f64"][full])

@@ -1,4 +1,4 @@
-"""Tests of seed optimisation: selection, equality with an uninterrupted run, and resumption."""
+"""Tests of sampled pairs and of seed optimisation: selection, equality with an uninterrupted run, and resumption."""
 
 from __future__ import annotations
 
@@ -9,12 +9,144 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import gaussian_kde, ks_2samp
 
+from submission.errors import TrainingError
 from tests.unit.training.conftest import sample_sentence
 from training.sbert import trainer as sbert_trainer
 from training.sbert.networks import Network, TrainingConfig, score_pairs, serialise_trainable_state
+from training.sbert.pairs import subsample
 from training.sbert.trainer import TrainingSetup
+from training.studies.augmented_sbert.sampling import (
+    SentencePool,
+    draw_class_ratio_mask,
+    draw_density_mask,
+    estimate_retention,
+    pair_by_bm25,
+    pair_by_cosine,
+    sample_random_pairs,
+)
 from training.studies.augmented_sbert.trial import train_best_seed
+
+rng = np.random.default_rng
+
+
+@pytest.fixture
+def sentences() -> SentencePool:
+    """Return 60 sentences of 30 gold pairs, in three topics."""
+    words = [f"{first}{second}ord" for first in "bcdfg" for second in "aeiou"]
+    texts = [f"{' '.join(rng(n).choice(words, 5))} {'abcdefghij'[n % 10] * 4}{'abcdefghij'[n // 10] * 3}" for n in range(60)]
+    topics = [f"topic {n % 3}" for n in range(30)]
+    return SentencePool.from_pairs(pd.DataFrame({"first": texts[:30], "second": texts[30:], "topic": topics}))
+
+
+def test_sentences_are_indexed_in_order_of_occurrence() -> None:
+    pairs = pd.DataFrame({"first": ["b", "a", "c"], "second": ["a", "d", "b"], "topic": ["x", "x", "y"]})
+    sentences = SentencePool.from_pairs(pairs)
+    assert sentences.texts == ["b", "a", "c", "d"]
+    assert sentences.gold.tolist() == [[0, 1], [1, 3], [0, 2]]
+    assert [sorted(row.tolist()) for row in sentences.list_excluded_partners()] == [[0, 1, 2], [0, 1, 3], [0, 2], [1, 3]]
+    assert sentences.to_frame(np.array([[0, 3], [1, 2]])).to_numpy().tolist() == [["b", "d"], ["a", "c"]]
+
+
+def build_pool(*pairs: tuple[str, str]) -> SentencePool:
+    """Build the pool of gold pairs of one topic; the first sentences of all pairs precede the second sentences."""
+    return SentencePool.from_pairs(pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"]))
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [
+        (1, [[0, 1], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7]]),
+        (2, [[0, 1], [0, 4], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7], [4, 5]]),
+    ],
+)
+def test_bm25_pairs_match_hand_computed_values(k: int, expected: list[list[int]]) -> None:
+    # Gold pairs (0 and 5, …) are excluded. "Eat" is rarer than "lions", so that 1 prefers 2 to 4 and 5; ties go to the first.
+    sentences = build_pool(
+        ("lions roar loud", "lions sleep"),
+        ("lions eat", "fish swim"),
+        ("fish eat", "birds sing"),
+        ("birds fly", "ships sail"),
+        ("lions hunt", "bells ring"),
+    )
+    assert pair_by_bm25(sentences, k).tolist() == expected
+    assert pair_by_bm25(build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), k).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("k", "expected"),
+    [
+        (1, [[0, 1], [1, 2], [1, 3], [1, 5], [3, 4]]),
+        (2, [[0, 1], [0, 4], [1, 2], [1, 3], [1, 5], [2, 4], [3, 4], [4, 5]]),
+    ],
+)
+def test_semantic_pairs_match_hand_computed_values(k: int, expected: list[list[int]]) -> None:
+    sentences = build_pool(("a", "d"), ("b", "e"), ("c", "f"))
+    angles = np.deg2rad([0, 20, 60, 10, 20, 100])  # the tie of b and e goes to b; each excludes its gold partner
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1) * [[1], [2], [4], [8], [16], [1]]
+    assert pair_by_cosine(sentences, vectors, k).tolist() == expected
+
+
+def test_random_pairs_are_all_pairs_within_topics(sentences: SentencePool) -> None:
+    pairs = sample_random_pairs(sentences, 10**6, rng(0)).tolist()
+    gold, topics = sentences.gold.tolist(), sentences.topics
+    assert pairs == [[i, j] for i in range(60) for j in range(i + 1, 60) if topics[i] == topics[j] and [i, j] not in gold]
+
+
+def test_random_pairs_are_uniform(sentences: SentencePool) -> None:
+    samples = [sample_random_pairs(sentences, 54, rng(seed)).tolist() for seed in range(100)]  # a tenth of all
+    assert samples[0] == sample_random_pairs(sentences, 54, rng(0)).tolist() == sorted(samples[0])
+    _, frequencies = np.unique(np.concatenate(samples), axis=0, return_counts=True)
+    assert (len(frequencies), frequencies.mean()) == (540, 10)
+    assert frequencies.std() == pytest.approx((100 * 0.1 * 0.9) ** 0.5, rel=0.15)  # that of a binomial distribution
+
+
+def test_subsample_keeps_the_order() -> None:
+    pairs = np.arange(200).reshape(100, 2)
+    subset = subsample(pairs, 20, rng(0)).tolist()
+    assert len(subset) == 20
+    assert subset == [pair for pair in pairs.tolist() if pair in subset]
+    assert subsample(pairs, 700, rng(0)).tolist() == pairs.tolist()
+
+
+def sample_labels(seed: int, mean: float, n: int) -> np.ndarray:
+    return np.clip(rng(seed).normal(mean, 0.12, n), 0, 1)
+
+
+def test_density_mask_approximates_the_gold_distribution() -> None:
+    gold, scores = sample_labels(0, 0.5, 800), sample_labels(1, 0.3, 20_000)
+    mask = draw_density_mask(scores, gold, rng(2))
+    assert 100 < mask.sum() < 20_000
+    assert ks_2samp(scores[mask], gold).statistic < 0.75 * ks_2samp(scores, gold).statistic
+    assert mask.tolist() == draw_density_mask(scores, gold, rng(2)).tolist() != draw_density_mask(scores, gold, rng(3)).tolist()
+    with pytest.raises(TrainingError, match=r"the teacher's scores of random pairs are all 0\.500000"):
+        draw_density_mask(np.full(50, 0.5), gold, rng(0))
+
+
+def test_retention_is_the_ratio_of_densities() -> None:
+    gold, scores = sample_labels(0, 0.6, 800), sample_labels(1, 0.4, 5000)
+    expected = np.minimum(1, gaussian_kde(gold)(scores) / gaussian_kde(scores)(scores))
+    assert estimate_retention(scores, gold) == pytest.approx(expected, abs=0.01)
+    assert (estimate_retention(gold, gold) == 1).all()  # equal distributions keep all pairs
+
+
+@pytest.mark.parametrize(("positive", "negative"), [(2, 1), (1, 3), (5, 4)])
+def test_class_ratio_mask_keeps_positives_and_the_gold_ratio(positive: int, negative: int) -> None:
+    scores, gold = rng(0).beta(0.3, 3, 4000), np.repeat([1.0, 0.0], [30 * positive, 30 * negative])
+    mask = draw_class_ratio_mask(scores, gold, rng(1))
+    positives, negatives = (scores >= 0.5).sum(), (mask & (scores < 0.5)).sum()
+    assert mask[scores >= 0.5].all()
+    assert positives > 50
+    assert abs(negatives - positives * negative / positive) <= 0.5
+    assert (
+        mask.tolist()
+        == draw_class_ratio_mask(scores, gold, rng(1)).tolist()
+        != draw_class_ratio_mask(scores, gold, rng(2)).tolist()
+    )
+    few_scores = np.array([0.9, 0.8, 0.7, 0.1])  # too few negatives: all remain
+    assert draw_class_ratio_mask(few_scores, np.array([1.0, 0.0, 0.0]), rng(0)).all()
+
 
 TEACHER = TrainingConfig("cross_entropy", 0.001, max_length=40, frozen_blocks=1, swap_pairs=True)
 STUDENT = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1, epochs=2)
