@@ -74,16 +74,6 @@ def test_score_does_not_depend_on_the_batch(name: str) -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("query", [[], [1, 1, 1], [5], [5, 6, 7]])
-@pytest.mark.parametrize("document", [[], [1] * 9, [5], list(range(2, 40))])
-def test_empty_and_unknown_texts(name: str, query: list[int], document: list[int]) -> None:
-    ranker = build(name)
-    score = ranker(*pad([query]), *pad([document]))
-    assert score.shape == (1,)
-    assert score.isfinite().all()
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("name", [name for name in list_rankers() if issubclass(get_ranker_class(name), TopicRanker)])
 @pytest.mark.parametrize("query", [[], [1], [5, 1, 5, 1, 7], list(range(2, 12))])
 @pytest.mark.parametrize("longest", [0, 1, 4, 40])

@@ -129,11 +129,3 @@ def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fa
     assert_fails(4, "tokenizer.json: missing; expected the encoder", *fit("vanilla_bert"))
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
-
-
-def test_default_encoder_is_identified() -> None:
-    pretrained = PretrainedEncoder("all-MiniLM-L6-v2")
-    assert pretrained.sha256 == "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-    config = read_encoder_config(pretrained, 3)
-    assert (config["cls"], config["sep"]) == (101, 102)
-    assert (config["bert"]["num_hidden_layers"], config["bert"]["hidden_size"]) == (6, 384)

@@ -90,13 +90,3 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
     unlisted = sorted({*execution.documents.searchable_docnos} - {*after["docno"]})[:1]
     [score] = STAGE.score(execution, pd.DataFrame({"qid": ["1"], "docno": unlisted}))
     assert score < after["score"][after["qid"] == "1"].min()
-
-
-def test_explanation_names_both_scores_or_the_depth(execute: Execute) -> None:
-    execution = execute(qid="1")
-    formula, ranking = STAGE.format_formula(execution.checkpoints), execution.get_ranking(STAGE)
-    assert formula == "score = z(relevance) +2.000 z(quality), over the top 7 documents of a topic"
-    reranked, remaining = (STAGE.explain(execution, "1", ranking["docno"][rank]) for rank in (2, 9))
-    assert [part.label for part in reranked.contributions] == ["relevance", "quality"]
-    assert "below the top 7 documents" in remaining.summary
-    assert (reranked.score, remaining.score) == pytest.approx((ranking["score"][2], ranking["score"][9]), abs=1e-4)

@@ -46,18 +46,6 @@ def test_runs_have_the_requested_depth_tag_and_order(rank: Callable[..., int], m
         ]  # fmt: skip
 
 
-def test_short_premises_and_unknown_topics_are_skipped(
-    rank: Callable[..., int], make_input: MakeInput, tmp_path: Path, caplog: Log
-) -> None:
-    assert rank(make_input([("1", "Quux?"), ("2", "pets dogs cats")])) == 0
-    assert "topic 1 (Quux?)" in caplog.text
-    for name in ("bm25", "knrm"):
-        lines = [line.split() for line in (tmp_path / "out" / f"aragorn-{name}.txt").read_text().splitlines()]
-        assert {line[0] for line in lines} == {"2"}
-        assert {line[2] for line in lines} >= {"a5"}
-        assert "a6" not in {line[2] for line in lines}
-
-
 def test_rank_defaults_to_the_sample(monkeypatch: pytest.MonkeyPatch, caplog: Log, tmp_path: Path) -> None:
     for name in ("inputDataset", "TIRA_INPUT_DATASET"):
         monkeypatch.delenv(name, raising=False)
