@@ -16,9 +16,15 @@ from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.storage.atomic_files import sha256_file
+from tests.conftest import read_files
 from tests.endtoend.conftest import AssertFails
+from tests.unit.training.data.quality_files import write_ibm, write_ukp
 from training.__main__ import main
+from training.data.datasets import ibm_argq, ukp_conv_arg_rank
+from training.data.quality import prepare_quality
 from training.fitting.initialisation import read_encoder_config
+from training.tasks import load_recipe
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -31,7 +37,7 @@ premise = 30
 name = "tiny"
 frozen_layers = {frozen}
 learning_rate = 0.001
-{encoder_keys}
+{lines}
 [training]
 epochs = {epochs}
 max_steps = 8
@@ -44,10 +50,10 @@ validation_queries = 5
 
 @pytest.fixture
 def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
-    """Return a function that writes a recipe, with `encoder_keys` in its [encoder], and returns the command that fits it."""
+    """Return a function that writes a recipe, with `lines` after those of [encoder], and returns the command that fits it."""
 
-    def command(ranker: str, frozen: int = -1, encoder_keys: str = "", epochs: int = 1) -> list[str]:
-        recipe = RECIPE.format(ranker=ranker, frozen=frozen, encoder_keys=encoder_keys, epochs=epochs)
+    def command(ranker: str, frozen: int = -1, lines: str = "", epochs: int = 1) -> list[str]:
+        recipe = RECIPE.format(ranker=ranker, frozen=frozen, lines=lines, epochs=epochs)
         (tmp_path / f"{ranker}.toml").write_text(recipe)
         return ["fit", str(tmp_path / f"{ranker}.toml"), "--work-dir", str(work_dir), "--device", "cpu"]
 
@@ -76,7 +82,7 @@ def test_precisions_differ_slightly_and_are_cached_separately(
 
 
 def test_frozen_layers_are_unchanged_unsaved_and_tied_to_encoder(fit: Fit, work_dir: Path, encoder: Path) -> None:
-    assert main(fit("vanilla_bert", frozen=1, encoder_keys="bfloat16 = true")) == 0
+    assert main(fit("vanilla_bert", frozen=1, lines="bfloat16 = true")) == 0
     checkpoint = work_dir / "checkpoints" / "vanilla_bert"
     stored = safetensors.torch.load_file(checkpoint / "model.safetensors")
     assert not [name for name in stored if "embeddings" in name or "layer.0." in name]
@@ -113,11 +119,11 @@ def test_cedr_initialises_from_a_trained_encoder(
     for name in ("knrm", "vanilla_bert"):
         shutil.copytree(all_checkpoints_dir / name, work_dir / "checkpoints" / name)
     start = load_checkpoint(work_dir / "checkpoints" / "vanilla_bert")
-    assert main(fit("cedr_knrm", encoder_keys='init_from = "vanilla_bert"')) == 0
+    assert main(fit("cedr_knrm", lines='init_from = "vanilla_bert"')) == 0
     provenance = json.loads((work_dir / "checkpoints" / "cedr_knrm" / "provenance.json").read_text())
     assert provenance["encoder"]["init_from"] == {"name": "vanilla_bert", "fingerprint": start.fingerprint}
     message = "encoder.init_from: 'knrm' has no encoder; set it to a BERT checkpoint"
-    assert_fails(2, message, *fit("cedr_knrm", encoder_keys='init_from = "knrm"'))
+    assert_fails(2, message, *fit("cedr_knrm", lines='init_from = "knrm"'))
 
 
 def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fails: AssertFails) -> None:
@@ -129,3 +135,25 @@ def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fa
     assert_fails(4, "tokenizer.json: missing; expected the encoder", *fit("vanilla_bert"))
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
+
+
+def test_quality_network_names_both_data_sets(fit: Fit, work_dir: Path, tmp_path: Path) -> None:
+    write_ukp(tmp_path / "published", debates=5)
+    write_ibm(tmp_path / "published")
+    prepare_quality(tmp_path / "published", ["ukp", "ibm"], work_dir)
+    quality = '[quality]\ndatasets = ["ukp", "ibm"]\nlist_size = 4\nloss = "list_mle"'
+    assert main(fit("tfr_bert", frozen=1, lines=quality)) == 0
+    checkpoint = work_dir / "checkpoints" / "tfr_bert"
+    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
+    assert {"Pearson", "Spearman", "Kendall"} <= set(metrics["validation"])
+    sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
+    assert f"Trained on {sources}. Hashes" in card
+    assert "- quality.loss: list_mle" in card
+    load_recipe(str(tmp_path / "tfr_bert.toml")).task.prepare_again(tmp_path / "published", tmp_path / "again", {})
+    assert read_files(tmp_path / "again" / "quality") == read_files(work_dir / "quality")
+    files = [*ukp_conv_arg_rank.list_files(tmp_path / "published"), *ibm_argq.list_files(tmp_path / "published")]
+    assert json.loads((checkpoint / "provenance.json").read_text())["training_data"] == {
+        "input": {file.name: sha256_file(file) for file in files},
+        "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
+        "licence": "CC BY-SA and terms of IBM Research",
+    }

@@ -1,31 +1,40 @@
-"""Tests of dense retrieval over conclusions and premises, and of retrieval scores averaged over debates."""
+"""Tests of stages: dense retrieval, debate scores, re-ranking by quality, and custom stages that are added to the catalogue."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
+from submission.data.runs import read_run
 from submission.engine.base import CPU
 from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.rankings import rank_by_score
 from submission.retrieval.dense import encode_queries
 from submission.systems import dense
-from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
 from submission.systems.execution import Execution, Stage
+from submission.systems.explanation import ScoreExplanation
+from submission.systems.latent import LatentStage
+from submission.systems.neural import RerankStage
+from submission.systems.quality_reranking import QualityRerankingStage
 from tests.conftest import make_argument, update_hash
-from tests.endtoend.conftest import Execute, MakeExecution
+from tests.endtoend.conftest import Execute, MakeExecution, RankAll
+from training.__main__ import main as training
 
-STAGE, BM25, CONCLUSIONS = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage, FUSION_CANDIDATES["sbert_conclusions"]
+SBERT, BM25, CONCLUSIONS = SYSTEMS["sbert"].stage, SYSTEMS["bm25"].stage, FUSION_CANDIDATES["sbert_conclusions"]
 
 
 def compute_cosines(execution: Execution, title: str) -> pd.Series:
     """Compute the cosine similarity of each conclusion to a title, in descending order, indexed by conclusion."""
-    checkpoint = STAGE.load_checkpoint(execution.checkpoints)
+    checkpoint = SBERT.load_checkpoint(execution.checkpoints)
     assert isinstance(checkpoint, RankerCheckpoint)
     conclusions = sorted(set(execution.documents.read_conclusions()["conclusion"]))
     vectors = encode_queries(conclusions, checkpoint, CPU).astype(np.float16).astype(np.float64)
@@ -37,7 +46,7 @@ def compute_cosines(execution: Execution, title: str) -> pd.Series:
 def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense, "MAX_CONCLUSIONS", 3)
     execution = execute()
-    ranking, bm25 = (execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (STAGE, BM25))
+    ranking, bm25 = (execution.get_ranking(stage).groupby("qid")["docno"].agg(set) for stage in (SBERT, BM25))
     collection = execution.documents.read_texts(execution.documents.searchable_docnos)
     added_count = 0
     for qid, title in zip(execution.topics["qid"], execution.topics["query"], strict=True):
@@ -49,19 +58,19 @@ def test_candidates_are_premises_of_nearest_conclusions_and_of_bm25(execute: Exe
 
 
 def test_search_of_all_premises_gives_the_same_scores(execute: Execute, checkpoints_copy: Path) -> None:
-    with_conclusions = execute().get_ranking(STAGE)
+    with_conclusions = execute().get_ranking(SBERT)
     file = checkpoints_copy / "sbert" / "config.json"
     config = json.loads(file.read_text())
     config["config"]["scope"] = "premises"
     file.write_text(json.dumps(config))
     update_hash(file.parent, file.name)
     execution = execute()
-    ranking = execution.get_ranking(STAGE)
+    ranking = execution.get_ranking(SBERT)
     assert ranking.groupby("qid").size().tolist() == [len(execution.documents.searchable_docnos)] * 3
     merged = with_conclusions.merge(ranking, on=["qid", "docno"])
     assert len(merged) == len(with_conclusions) > 100
     np.testing.assert_array_equal(merged["score_x"], merged["score_y"])
-    single_topic = execute(qid="2").get_ranking(STAGE)
+    single_topic = execute(qid="2").get_ranking(SBERT)
     pd.testing.assert_frame_equal(single_topic, ranking[ranking["qid"] == "2"].reset_index(drop=True), check_exact=True)
 
 
@@ -151,3 +160,102 @@ def test_debate_means_over_an_input_run_use_only_its_documents(
     (tmp_path / "run.txt").write_text(f"1 Q0 Sa-A1 1 -1 x\n1 Q0 {RETRIEVED} 2 -2 x\n")
     execution = make_execution(directory, input_run=tmp_path / "run.txt")
     assert get_scores(execution, DEBATES).to_dict() == get_scores(execution, RETRIEVER).to_dict()
+
+
+QUALITY = SYSTEMS["tfr_bert"].stage
+assert isinstance(QUALITY, QualityRerankingStage)
+
+
+def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
+    execution = execute()
+    before, after = execution.get_ranking(QUALITY.relevance), execution.get_ranking(QUALITY)
+    pairs = before[before["rank"] <= 7][["qid", "docno"]]
+    quality = pd.Series(QUALITY.quality.score(execution, pairs).astype(float), index=pairs.index)
+    assert set(after["qid"]) == {"1", "2", "3"}
+    for qid, old in before.groupby("qid"):
+        new, first = after[after["qid"] == qid].reset_index(drop=True), old.head(7)
+        relevance, quality_values = (values - values.mean() for values in (first["score"], quality[first.index]))
+        expected = relevance / relevance.std(ddof=0) + 2 * quality_values / quality_values.std(ddof=0)
+        expected.index = first["docno"]
+        assert new["docno"][:7].tolist() == expected.sort_values(ascending=False).index.tolist() != first["docno"].tolist()
+        np.testing.assert_allclose(new["score"][:7], expected.sort_values(ascending=False))
+        assert new["docno"][7:].tolist() == old["docno"][7:].tolist() != []
+        assert new["score"][7] <= new["score"][6] - 1
+    assert np.array_equal(QUALITY.score(execution, after[["qid", "docno"]]), after["score"])
+    unlisted = sorted({*execution.documents.searchable_docnos} - {*after["docno"]})[:1]
+    [score] = QUALITY.score(execution, pd.DataFrame({"qid": ["1"], "docno": unlisted}))
+    assert score < after["score"][after["qid"] == "1"].min()
+
+
+@dataclass(frozen=True)
+class LengthStage(Stage):
+    """A stage that ranks all documents by the length of the premise."""
+
+    checkpoint = None
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos}), how="cross")
+        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
+
+    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
+        premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
+        return pairs["docno"].map(premises.str.len()).to_numpy(float)
+
+    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def runs(rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.Series]:
+    """Rank with a custom stage and with a network that re-ranks SNRM's ranking; map systems to scores."""
+    for name, stage in (("longest", LengthStage()), ("snrm_knrm", RerankStage(LatentStage("snrm"), "knrm"))):
+        monkeypatch.setitem(SYSTEMS, name, System(name, stage, f"Rank with {name}."))
+    names = ("longest", "snrm_knrm", "snrm", "knrm")
+    assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
+    files = {name: tmp_path / "out" / f"aragorn-{name}.txt" for name in names}
+    return {name: read_run(file).set_index(["qid", "docno"])["score"] for name, file in files.items()}
+
+
+def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp_path: Path) -> None:
+    assert set(runs["snrm_knrm"].index) == set(runs["snrm"].index) != set(runs["knrm"].index)
+    shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
+    assert len(shared) > 10
+    np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # scored by the same network
+    metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
+    methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
+    assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank with longest.", False)
+    assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
+
+
+def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -> None:
+    assert training(["overlap", str(tmp_path / "out")]) == 0
+    jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
+    assert set(jaccard.index) == set(runs)
+    assert (jaccard.to_numpy().diagonal() == 1).all()
+    assert jaccard.loc["knrm", "longest"] < 1
+
+
+@dataclass(frozen=True)
+class FaultyStage(LengthStage):
+    """A stage that counts its searches and returns invalid ranks."""
+
+    searches: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def search(self, execution: Execution) -> pd.DataFrame:
+        self.searches.append("search")
+        return super().search(execution).assign(rank=7)
+
+
+def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
+    execution, faulty = execute(), FaultyStage()
+    assert execution.get_ranking(LengthStage()) is execution.get_ranking(LengthStage())
+    assert execution.compute_cache_key(RerankStage(LengthStage(), "knrm")) != execution.compute_cache_key(LengthStage())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
+            execution.get_ranking(faulty)
+    assert faulty.searches == ["search"]
+
+
+def test_invalid_system_names_fail() -> None:
+    with pytest.raises(ValueError, match="invalid system name 'my-system'"):
+        System("my-system", LengthStage(), "x")
