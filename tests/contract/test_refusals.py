@@ -247,7 +247,6 @@ TOKENS = st.sampled_from([
 ])  # fmt: skip
 Edits = list[tuple[float, int, bytes]]  # relative position, number of bytes to replace, and their replacement
 EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 20), TOKENS | st.binary(max_size=6)), max_size=4)
-RUN = format_lines(3, 2, 1)
 FORMATS = {  # files, and the name of the damaged one
     "topics": (touche(), "topics.xml"),
     "corpus": (touche(), "args-me.json"),
@@ -255,7 +254,7 @@ FORMATS = {  # files, and the name of the damaged one
     "queries": (tirex(), "queries.jsonl"),
     "documents": (tirex(), "documents.jsonl"),
     "candidates": (rerank({"rank": 1, "score": 2.5, "text": PREMISE}, {"rank": 2, "score": 1, "qid": 1}), "rerank.jsonl"),
-    "run": ({**touche(), "run.txt": RUN}, "run.txt"),
+    "run": ({**touche(), "run.txt": format_lines(3, 2, 1)}, "run.txt"),
 }
 
 
