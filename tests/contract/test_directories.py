@@ -51,18 +51,6 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)  # indexes on the disk may still be memory-mapped
 
 
-def test_other_input_needs_overwrite(rank: Rank, output: Path, tmp_path: Path) -> None:
-    assert rank()[0] == 0
-    before = read_files(output)
-    changed_input = write_files(tmp_path / "changed", {**touche(), "topics.xml": touche()["topics.xml"].replace("golf", "tax")})
-    code, text = rank("-i", changed_input)
-    assert (code, "contains files made from another input" in text) == (5, True)
-    assert read_files(output) == before
-    assert rank("-i", changed_input, "--overwrite")[0] == 0
-    assert read_files(output).keys() == before.keys()
-    assert read_files(output) != before
-
-
 @pytest.mark.parametrize("content", ["", '"\udcff"', DEEP], ids=["empty", "not UTF-8", "deep"])
 def test_damaged_record_of_runs_needs_overwrite(content: str, rank: Rank, output: Path) -> None:
     output.mkdir()

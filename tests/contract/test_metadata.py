@@ -21,6 +21,7 @@ from submission.storage.atomic_files import sha256_file
 from submission.storage.checkpoint_directory import read_config
 from submission.systems.catalogue import ENSEMBLE_MEMBERS, RERANKERS, SYSTEMS
 from submission.timing import Stopwatch
+from tests.conftest import read_files
 
 
 def read_metadata(directory: Path) -> dict[str, Any]:
@@ -104,7 +105,9 @@ def test_metadata_names_training_data(command: list[str], checkpoints_copy: Path
     assert training_data == [{"name": "args.me", **args_me}, {"name": "UKPConvArgRank", **ukp}]
 
 
-def test_metadata_is_merged_unless_the_input_changes(command: list[str], corpus_with_topics: Path, tmp_path: Path) -> None:
+def test_metadata_is_merged_unless_the_input_changes(
+    command: list[str], corpus_with_topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     topics_file = corpus_with_topics / "topics.xml"
     assert main([*command, "--system", "knrm", "--system", "bm25"]) == 0
     old = get_methods(read_metadata(tmp_path / "out"))
@@ -112,6 +115,10 @@ def test_metadata_is_merged_unless_the_input_changes(command: list[str], corpus_
     new = get_methods(read_metadata(tmp_path / "out"))
     assert new == {**old, "me-gru": new["me-gru"]}
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
+    before = read_files(tmp_path / "out")
+    assert main([*command, "--system", "bm25"]) == 5
+    assert "contains files made from another input" in capsys.readouterr().err
+    assert read_files(tmp_path / "out") == before
     assert main([*command, "--system", "bm25", "--overwrite"]) == 0
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
 

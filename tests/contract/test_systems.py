@@ -12,7 +12,6 @@ import pytest
 
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
-from submission.errors import CheckpointError
 from submission.paths import CHECKPOINT_DIR
 from submission.rankings import COLUMNS, truncate_rankings, validate_rankings
 from submission.search.corpus import Corpus
@@ -142,18 +141,6 @@ def test_ensemble_ranks_the_top_100_of_each_member(execution: Execution) -> None
     tops = pd.concat([truncate_rankings(execution.get_ranking(member), 100) for _, member in stage.members])
     rankings = [{*map(tuple, ranking[["qid", "docno"]].to_numpy())} for ranking in (execution.get_ranking(stage), tops)]
     assert rankings[0] == rankings[1]
-
-
-def test_missing_checkpoint_is_named(name: str, execution: Execution, tmp_path: Path) -> None:
-    needed = [part.checkpoint for part in iter_components(SYSTEMS[name].stage) if part.checkpoint]
-    if not needed:
-        pytest.skip("it needs none")
-    assert SYSTEMS[name].stage.find_missing_checkpoints(CheckpointStore(tmp_path)) == [*dict.fromkeys(needed)]
-    with (
-        open_execution(tmp_path, execution.input.directory) as without,
-        pytest.raises(CheckpointError, match="checkpoint not found"),
-    ):
-        without.get_ranking(SYSTEMS[name].stage)
 
 
 def test_catalogue_matches_shipped_checkpoints() -> None:

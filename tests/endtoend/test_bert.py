@@ -44,7 +44,6 @@ max_steps = 8
 validations_per_epoch = 2
 batch_size = 16
 micro_batch_size = 8
-validation_queries = 5
 """
 
 

@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from submission.inference.enricher_checkpoint import load_enricher
-from submission.systems.catalogue import SYSTEMS
 from tests.conftest import make_argument, read_files
-from tests.endtoend.conftest import AssertFails, Capture, Execute
+from tests.endtoend.conftest import AssertFails, Capture
 from training.__main__ import main
 from training.tasks import load_recipe
 
@@ -100,13 +99,3 @@ def test_fit_learns_term_weights(fit: list[str], tmp_path: Path) -> None:
 def test_document_sets_need_qrels(documents: str, fit: list[str], tmp_path: Path, assert_fails: AssertFails) -> None:
     (tmp_path / "mine.toml").write_text(RECIPE.replace('"all"', f'"{documents}"'))
     assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', *fit)
-
-
-def test_explain_lists_weights_by_passage(corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute) -> None:
-    breakdowns = SYSTEMS["deepct_dirichlet"].stage.explain(execute(qid="1"), "1", "a0-0").breakdowns
-    premise = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]["premises"][0]["text"].split()
-    enricher = load_enricher(all_checkpoints_dir / "deepct")
-    for passage, words in ((1, premise[:12]), (2, premise[12:])):
-        rows = breakdowns[f"weight of each word in passage {passage}"]
-        [annotations] = enricher.network.annotate(enricher.tokeniser.split(" ".join(words)))
-        assert [(row.label, row.value) for row in rows] == [(word.surface, pytest.approx(word.weight)) for word in annotations]

@@ -14,14 +14,13 @@ import pytest
 from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.fusion.linear import LinearFusion
-from submission.fusion.regression import RegressionEnsemble
 from submission.paths import CHECKPOINT_DIR
 from submission.rankings import truncate_rankings
 from submission.storage.checkpoint_directory import read_config
-from submission.systems.catalogue import FUSION_CANDIDATES, RERANKERS, SYSTEMS, System
+from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.learned_fusion import LearnedFusionStage
 from tests.conftest import SAMPLE, count_colours, write_learned_fusion
-from tests.endtoend.conftest import AssertFails, Capture, Execute, MakeExecution
+from tests.endtoend.conftest import AssertFails, Execute, MakeExecution
 from training.__main__ import main
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.qrels import read_qrels
@@ -217,6 +216,14 @@ def test_scores_depend_on_neither_member_order_nor_other_documents(execute: Exec
     assert [part.label for part in explanation.contributions] == ["intercept", *POOL_DEPTHS, "length"]
 
 
+def test_internal_error_of_a_member_is_attributed(
+    execute: Execute, fusion_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(FUSION_CANDIDATES["bm25"]), "score", lambda *_: 1 / 0)
+    with pytest.raises(RuntimeError, match=r"member bm25 failed: division by zero"):
+        execute().get_ranking(STAGE)
+
+
 def test_topic_without_documents_is_not_ranked(
     make_execution: MakeExecution, make_input: Callable[..., Path], fusion_checkpoint: Path
 ) -> None:
@@ -225,15 +232,6 @@ def test_topic_without_documents_is_not_ranked(
     )
     assert set(execution.get_ranking(STAGE)["qid"]) == {"1"}
     assert STAGE.score(execution, pd.DataFrame({"qid": ["2"], "docno": ["a1"]})).tolist() == [0.25]
-
-
-def test_ensemble_has_the_expected_eight_networks(all_checkpoints_dir: Path, capsys: Capture) -> None:
-    ensemble = read_config(all_checkpoints_dir / "ensemble", RegressionEnsemble)
-    assert [member.name for member in ensemble.members] == [*RERANKERS, "snrm"]
-    assert all(member.minimum < member.maximum for member in ensemble.members)
-    assert json.loads((all_checkpoints_dir / "ensemble" / "metrics.json").read_text())["pairs"] == 250
-    assert submission(["systems", "--checkpoints", str(all_checkpoints_dir)]) == 0
-    assert f"score = {ensemble.format_formula()}" in capsys.readouterr().out
 
 
 def test_all_missing_networks_are_named(

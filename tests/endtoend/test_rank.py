@@ -12,8 +12,7 @@ import pytest
 
 from submission.__main__ import main
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, SAMPLE, load_documents, read_files
-from tests.endtoend.conftest import Log
+from tests.conftest import ROOT, SAMPLE, read_files
 
 MakeInput = Callable[..., Path]
 
@@ -44,14 +43,6 @@ def test_runs_have_the_requested_depth_tag_and_order(rank: Callable[..., int], m
         assert [(line[0], line[1], line[3], line[5]) for line in lines] == [
             ("1", "Q0", "1", f"me-{system}"), ("1", "Q0", "2", f"me-{system}"), ("2", "Q0", "1", f"me-{system}"),
         ]  # fmt: skip
-
-
-def test_rank_defaults_to_the_sample(monkeypatch: pytest.MonkeyPatch, caplog: Log, tmp_path: Path) -> None:
-    for name in ("inputDataset", "TIRA_INPUT_DATASET"):
-        monkeypatch.delenv(name, raising=False)
-    caplog.set_level("INFO")
-    assert main(["rank", "-o", str(tmp_path / "o"), "--system", "bm25"]) == 0
-    assert f"collection: 461 of {len(load_documents(SAMPLE))} arguments" in caplog.text
 
 
 @pytest.mark.slow

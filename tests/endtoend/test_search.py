@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,15 +15,10 @@ import pandas as pd
 import pytest
 
 from submission.__main__ import main
-from submission.data.runs import read_run
 from submission.paths import CHECKPOINT_DIR
 from submission.search import load_system
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture
-
-LEXICAL = ("bm25", "dirichlet_rm3")
-QUERY = "Should zoos be abolished?"
-Search = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -36,21 +30,6 @@ def search(capsys: Capture) -> Search:
         return code, *capsys.readouterr()
 
     return run
-
-
-def test_search_shares_rankings_and_cache_with_rank(search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = ["--cache-dir", str(tmp_path / "work"), *(f"--system={name}" for name in LEXICAL)]
-    assert main(["rank", "-i", str(SAMPLE), "-o", str(tmp_path / "runs"), "--device", "cpu", *flags]) == 0
-    expected = json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"]
-    for name, results in zip(LEXICAL, expected, strict=True):
-        run = read_run(tmp_path / "runs" / f"aragorn-{name}.txt")
-        assert [hit["docno"] for hit in results["hits"]] == run[run["qid"] == "1"]["docno"].tolist()
-    files = sorted((tmp_path / "work").rglob("*"))
-    for function in ("args_me.ArgsMeReader.read_documents", "args_me.ArgsMeReader.iter_batches"):
-        monkeypatch.setattr(f"submission.data.{function}", None)  # calling it fails
-    monkeypatch.setattr("submission.data.argument_metadata.decode_arguments", None)
-    assert json.loads(search(*flags, "--json", "--depth", "100", QUERY)[1])["systems"] == expected
-    assert sorted((tmp_path / "work").rglob("*")) == files  # searching writes no files
 
 
 def test_json_fields(search: Search) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -233,27 +233,6 @@ def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -
     assert set(jaccard.index) == set(runs)
     assert (jaccard.to_numpy().diagonal() == 1).all()
     assert jaccard.loc["knrm", "longest"] < 1
-
-
-@dataclass(frozen=True)
-class FaultyStage(LengthStage):
-    """A stage that counts its searches and returns invalid ranks."""
-
-    searches: list[str] = field(default_factory=list, compare=False, repr=False)
-
-    def search(self, execution: Execution) -> pd.DataFrame:
-        self.searches.append("search")
-        return super().search(execution).assign(rank=7)
-
-
-def test_equal_stages_are_computed_once_and_failures_are_cached(execute: Execute) -> None:
-    execution, faulty = execute(), FaultyStage()
-    assert execution.get_ranking(LengthStage()) is execution.get_ranking(LengthStage())
-    assert execution.compute_cache_key(RerankStage(LengthStage(), "knrm")) != execution.compute_cache_key(LengthStage())
-    for _ in range(2):
-        with pytest.raises(ValueError, match="topic 1: ranks must be 1, 2, 3"):
-            execution.get_ranking(faulty)
-    assert faulty.searches == ["search"]
 
 
 def test_invalid_system_names_fail() -> None:

@@ -81,14 +81,6 @@ def test_tagger_learns_and_reports_its_sources(work: Path) -> None:
     assert (provenance["vectors"]["surface_method"], provenance["init_from"]["name"]) == ("word2vec", "words")
 
 
-def test_trained_tagger_annotates_components(work: Path) -> None:
-    enricher = load_enricher(work / "checkpoints" / "mine")
-    assert isinstance(enricher.network, TARGER)
-    [words] = enricher.network.annotate(enricher.tokeniser.split("pa Because pb pc . so pd ."))
-    assert [word.label for word in words] == ["O", "B-P", "I-P", "I-P", "O", "B-C", "I-C", "O"]
-    assert enricher.network.compute_word_frequencies([words]) == {"Because": 1, "pb": 1, "pc": 1, "so": 1, "pd": 1}
-
-
 def test_tagger_initialises_from_the_language_model(work: Path) -> None:
     metrics = json.loads((work / "checkpoints" / "words" / "metrics.json").read_text())
     assert metrics["validation"]["both"] > metrics["most frequent word"]["both"] > 0

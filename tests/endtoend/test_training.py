@@ -42,11 +42,6 @@ def fit(work_dir: Path, write_recipe: Callable[..., str]) -> Command:
     return lambda text=KNRM_RECIPE, *flags: ["fit", write_recipe(text), "--work-dir", str(work_dir), "--device", "cpu", *flags]
 
 
-def read_top_files(directory: Path) -> dict[str, bytes]:
-    """Map the name of each file at the top level of a working directory to its content."""
-    return {name: data for name, data in read_files(directory).items() if "/" not in name}
-
-
 def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> None:
     for part, negatives in (("train", 1), ("validation", 20)):
         words, pieces = (pd.read_parquet(prepared_work_dir / f"{part}.{unit}.parquet") for unit in ("words", "pieces"))
@@ -63,20 +58,6 @@ def test_tables_hold_arguments_and_their_negatives(prepared_work_dir: Path) -> N
     expected |= {"vocabulary of conclusions": 50, "vocabulary of premises": 70, "median words per premise": 20.0}
     assert {name: statistics[name] for name in expected} == expected
     assert count_colours((prepared_work_dir / "premise-lengths.png").read_bytes()) > 50  # bars and anti-aliased text
-
-
-def test_prepare_writes_missing_tables_only(
-    corpus: Path, prepared_work_dir: Path, work_dir: Path, assert_fails: AssertFails
-) -> None:
-    prepare = ["prepare", "pairs", "-i", str(corpus), "--work-dir", str(work_dir)]
-    (work_dir / "train.words.parquet").unlink()
-    modified = (work_dir / "train.pieces.parquet").stat().st_mtime_ns
-    assert main(prepare) == 0
-    assert read_top_files(work_dir) == read_top_files(prepared_work_dir)
-    assert (work_dir / "train.pieces.parquet").stat().st_mtime_ns == modified
-    assert_fails(5, "contains files made from another seed", *prepare, "--seed", 1)
-    assert main([*prepare, "--seed", "1", "--overwrite"]) == 0
-    assert read_top_files(work_dir) != read_top_files(prepared_work_dir)
 
 
 def test_tables_do_not_depend_on_the_order_of_arguments(corpus: Path, tmp_path: Path) -> None:
