@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,9 @@ from submission.paths import CHECKPOINT_DIR
 from submission.search import load_system
 from tests.conftest import ROOT, SAMPLE
 from tests.endtoend.conftest import Capture
+
+QUERY = "Should zoos be abolished?"
+Search = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
