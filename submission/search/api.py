@@ -64,7 +64,7 @@ class LoadedSystem:
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
                 fewer than 15 words are not indexed.
-            queries: Frame `qid query`, texts (numbered from 1), or a single text.
+            queries: Frame `qid query`, texts (numbered from 1), or a single text. Integer ids are converted to strings.
             depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:

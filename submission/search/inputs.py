@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from pathlib import Path
 
 import pandas as pd
@@ -73,18 +74,19 @@ def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:
-    """Return the id and text `columns` of a frame; raise InputError if a column is missing or has an invalid value."""
+    """Return the id and text `columns` of a frame, with integer ids as strings; raise InputError if a value is invalid."""
     for column in columns:
         if column not in frame:
             raise InputError(
                 f"{label}: missing column {column}; expected {', '.join(columns)} instead of {', '.join(map(str, frame))}"
             )
     frame = frame[columns].astype(object).reset_index(drop=True)
-    ids = frame[columns[0]]
+    values = [str(id_) if isinstance(id_, Integral) and not isinstance(id_, bool) else id_ for id_ in frame[columns[0]]]
+    ids = frame[columns[0]] = pd.Series(values, dtype=object, name=columns[0])
     for value in ids:
         if not isinstance(value, str) or is_invalid_id(value):
-            text = abbreviate(repr(value))
-            raise InputError(f"{label}: invalid {ids.name} {text}; use a string without whitespace or control characters")
+            fix = "use an integer, or a string without whitespace or control characters"
+            raise InputError(f"{label}: invalid {ids.name} {abbreviate(repr(value))}; {fix}")
     for duplicate in ids[ids.duplicated()]:
         raise InputError(f"{label}: duplicate {ids.name} {abbreviate(duplicate)}; ids must be unique")
     for column in columns[1:]:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -60,6 +61,16 @@ def test_frames_may_have_other_columns_and_indexes() -> None:
     assert topics.to_dict("list") == {"qid": ["9"], "query": ["a"]}
 
 
+@pytest.mark.parametrize(
+    "ids", [[7, -10], np.array([7, -10], dtype=np.int16), pd.array([7, -10], dtype="Int64"), ["7", np.int64(-10)]], ids=repr
+)
+def test_integer_ids_become_strings(ids: Any) -> None:
+    topics = build_topics(pd.DataFrame({"qid": ids, "query": ["a", "b"]}))
+    documents, _ = build_corpus(pd.DataFrame({"docno": ids, "premise": ["a", "b"]})).reader.read_documents()
+    assert [*topics["qid"]] == [*documents["docno"]] == ["7", "-10"]
+    assert build_topics(pd.DataFrame({"qid": pd.Series([], dtype=int), "query": []})).empty
+
+
 def test_corpus_fingerprint_covers_all_texts() -> None:
     frame = pd.DataFrame({"docno": ["a", "b"], "conclusion": ["c", "d"], "premise": ["e", "f"]})
     fingerprints = {build_corpus(frame.replace({old: "x"})).corpus_fingerprint for old in ("", "a", "d", "e")}
@@ -74,7 +85,14 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
         (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
         (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
         (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
-        (pd.DataFrame({"docno": [7], "premise": ["b"]}), "arguments: invalid docno 7; use a string"),
+        (pd.DataFrame({"docno": ["7", 7], "premise": ["b", "c"]}), "arguments: duplicate docno 7; ids must be unique"),
+        *(
+            (
+                pd.DataFrame({"docno": [docno], "premise": ["b"]}),
+                f"arguments: invalid docno {docno!r}; use an integer, or a string",
+            )
+            for docno in (7.0, True, None, "a b", "", b"a")
+        ),
         (Path("/nonexistent"), "/nonexistent: input directory not found"),
     ],
 )
