@@ -34,7 +34,6 @@ class Inputs:
     """Inputs and settings that the benchmarks share."""
 
     directory: Path
-    qrels: Path | None
     full_size_dir: Path | None
     work_dir: Path
     repetitions: int
@@ -64,7 +63,6 @@ BENCHMARKS: dict[str, Measure] = {
     "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory)],
     "targer": lambda inputs: [encoders.build_tagging_benchmark(inputs.directory)],
     "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
-    "precision": lambda inputs: [word_networks.measure_precision(inputs.directory, inputs.qrels)],
     "gpu": lambda inputs: word_networks.build_gpu_benchmarks(inputs.directory),
     "knrm_training": lambda _: [training.build_benchmark("knrm", 20, 5)],
     "conv_knrm_training": lambda _: [training.build_benchmark("conv_knrm", 5, 2)],
@@ -85,7 +83,6 @@ def parse_arguments() -> argparse.Namespace:
     add_path = partial(parser.add_argument, type=Path)
     help_text = "input directory of the networks' benchmarks (default: the sample)"
     add_path("-i", "--input", default=SAMPLE_INPUT, metavar="DIR", help=help_text)
-    add_path("--qrels", metavar="FILE", help="qrels of the input, to compare nDCG@5 in bfloat16 and float32")
     add_path("--full", metavar="DIR", help="input directory with a full-size corpus (default: generated from the input)")
     help_text = "number of timed repetitions of each benchmark (default: 3)"
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help=help_text)
@@ -108,7 +105,7 @@ def main() -> None:
     logging.disable(logging.INFO)
     limit_threads()
     with tempfile.TemporaryDirectory() as folder:
-        inputs = Inputs(args.input, args.qrels, args.full, Path(folder), args.repetitions)
+        inputs = Inputs(args.input, args.full, Path(folder), args.repetitions)
         for name in args.names or BENCHMARKS:
             try:
                 items = BENCHMARKS[name](inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -12,34 +13,38 @@ from submission.inference.device import choose_precision
 from submission.models.rankers import get_ranker_class, list_rankers
 from submission.output.run_directory import METADATA_FILE
 from submission.paths import CHECKPOINT_DIR
-from tests.benchmarks.benchmark import Process, Result, Seconds, compare_costs, compare_with_target, run_process
+from tests.benchmarks.benchmark import Result, Seconds, compare_costs, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus
 
 NETWORKS = [name for name in list_rankers() if (CHECKPOINT_DIR / name).is_dir()]
 
 
-def rank(
-    directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32"
-) -> tuple[Process, Seconds]:
-    """Run the `rank` command in a separate process on the CPU, with all systems if `systems` is empty.
+@dataclass(frozen=True)
+class Ranking:
+    """Seconds, peak memory in GB, and seconds by stage of a finished process of `rank`."""
 
-    Returns:
-        The finished process, and the seconds of its stages by name.
-    """
+    seconds: float
+    peak: float
+    stages: Seconds
+
+
+def rank(directory: Path, output: Path, cache_dir: Path | None, systems: list[str], precision: str = "float32") -> Ranking:
+    """Run the `rank` command in a separate process on the CPU, with all systems if `systems` is empty."""
     flags = ["--device", "cpu", "--precision", precision, *(flag for system in systems for flag in ("--system", system))]
     flags += ["--cache-dir", str(cache_dir)] if cache_dir else []
-    process = run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags)
-    stages = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]["seconds per stage"]
-    return process, {name: [float(value.split()[0])] for name, value in stages.items()}
+    seconds = time_call(lambda: run_process("-m", "submission", "rank", "-i", directory, "-o", output, *flags))
+    resources = yaml.safe_load((output / METADATA_FILE).read_text(encoding="utf-8"))["resources"]
+    stages = {name: [float(value.split()[0])] for name, value in resources["seconds per stage"].items()}
+    return Ranking(seconds, float(resources["ram"]["peak"].split()[0]) / 1e3, stages)
 
 
 def measure_all_systems(directory: Path) -> Result:
     """Compare the run time of `rank` for all systems with the total scoring time of the networks."""
     with tempfile.TemporaryDirectory() as folder:
-        process, stages = rank(directory, Path(folder) / "runs", None, [])
+        ranking = rank(directory, Path(folder) / "runs", None, [])
     names = "all_systems", "all systems (at most 1.25 times the networks' time)", "the networks' time"
-    times = process.seconds, sum(stages[name][0] for name in NETWORKS)
-    return compare_costs(names, *times, "{:.0f} s", 1 / 1.25, stages)
+    times = ranking.seconds, sum(ranking.stages[name][0] for name in NETWORKS)
+    return compare_costs(names, *times, "{:.0f} s", 1 / 1.25, ranking.stages)
 
 
 def measure_default_system(directory: Path) -> list[Result]:
@@ -52,9 +57,9 @@ def measure_default_system(directory: Path) -> list[Result]:
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for state, limit in (("empty cache", 240), ("cached", 60)):
-            process, stages = rank(directory, Path(folder) / state, Path(folder) / "cache", ["fusion"], "bfloat16")
+            ranking = rank(directory, Path(folder) / state, Path(folder) / "cache", ["fusion"], "bfloat16")
             task = f"fusion, {describe_corpus(directory)}, bfloat16, {state}"
-            results.append(compare_with_target("default_system", task, process.seconds, limit, "s", stages, digits=1))
+            results.append(compare_with_target("default_system", task, ranking.seconds, limit, "s", ranking.stages, digits=1))
     return results
 
 
@@ -63,7 +68,7 @@ def measure_memory(directory: Path) -> list[Result]:
     word_networks, results = [name for name in NETWORKS if get_ranker_class(name).token_unit == "words"], []
     for systems, limit in ((["bm25", *word_networks], 6), (["dirichlet"], 4)):  # GB
         with tempfile.TemporaryDirectory() as folder:
-            process, stages = rank(directory, Path(folder) / "runs", None, systems)
-        task, peak = f"peak memory, {', '.join(systems)}, {describe_corpus(directory)}", process.peak / 1e9
-        results.append(compare_with_target("memory", task, peak, limit, "GB", stages))
+            ranking = rank(directory, Path(folder) / "runs", None, systems)
+        task = f"peak memory, {', '.join(systems)}, {describe_corpus(directory)}"
+        results.append(compare_with_target("memory", task, ranking.peak, limit, "GB", ranking.stages))
     return results

@@ -18,9 +18,10 @@ import pandas as pd
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.document_store import open_document_store
 from submission.data.runs import read_run
+from submission.output.ir_metadata import measure_peak_memory
 from submission.search.corpus import Corpus
 from submission.storage.cache_directory import CacheDirectory
-from tests.benchmarks.benchmark import Result, compare_costs, compare_with_target, run_process, time_call
+from tests.benchmarks.benchmark import Result, Seconds, compare_costs, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 
 BASELINE = "json.load and DataFrame"
@@ -46,11 +47,14 @@ def measure_run(repetitions: int) -> Result:
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
     """Compare reading a corpus into a frame with json.load, in time and memory, and streaming it with reading, in memory."""
     methods = "ours", "baseline"
-    rounds = [[run_process("-m", "tests.benchmarks.reading", name, directory) for name in methods] for _ in range(repetitions)]
-    times = {name: [float(run.output) for run in runs] for name, runs in zip(methods, zip(*rounds, strict=True), strict=True)}
-    frame_peak, baseline_peak = (median(run.peak for run in runs) / 1e9 for runs in zip(*rounds, strict=True))
-    lines_dir = write_json_lines(directory, work_dir / "lines")
-    streaming_peak = run_process("-m", "tests.benchmarks.reading", "stream", lines_dir).peak / 1e9
+    times: Seconds = {name: [] for name in methods}
+    peaks: dict[str, list[float]] = {name: [] for name in methods}
+    for name in repetitions * methods:
+        seconds, peak = _read_in_process(name, directory)
+        times[name].append(seconds)
+        peaks[name].append(peak)
+    frame_peak, baseline_peak = map(median, peaks.values())
+    _, streaming_peak = _read_in_process("stream", write_json_lines(directory, work_dir / "lines"))
     corpus = describe_corpus(directory)
     task, memory_task = f"{corpus} to a frame", f"{corpus} to a frame: peak memory"
     streaming = "corpus streamed", f"{corpus}, one argument per line, to the cache directory: peak memory", "to a frame"
@@ -59,6 +63,12 @@ def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Re
         compare_costs(("corpus memory", memory_task, BASELINE), frame_peak, baseline_peak, "{:.2f} GB", 2),
         compare_costs(streaming, streaming_peak, frame_peak, "{:.2f} GB", 4),
     ]
+
+
+def _read_in_process(method: str, directory: Path) -> tuple[float, float]:
+    """Read a corpus by a method in a separate process; return the seconds and the peak memory in GB."""
+    seconds, peak = run_process("-m", "tests.benchmarks.reading", method, directory).split()
+    return float(seconds), int(peak) / 1e9
 
 
 def _read_with_json(files: list[Path]) -> pd.DataFrame:
@@ -87,4 +97,4 @@ if __name__ == "__main__":
     read = {"ours": read_arguments, "baseline": _read_with_json, "stream": _stream}[sys.argv[1]]
     start = time.perf_counter()
     documents = read(find_corpus_files(Path(sys.argv[2])))  # keeps deallocation out of the measured time
-    print(time.perf_counter() - start)
+    print(time.perf_counter() - start, measure_peak_memory())

@@ -1,10 +1,10 @@
-"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches, and in bfloat16."""
+"""Benchmarks of scoring pairs of token ids, against a forward pass over padded batches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,23 +14,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from submission.data.dataset import Dataset
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.errors import UsageError
-from submission.inference.device import choose_precision
 from submission.inference.pair_scoring import TokenSource, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.paths import CHECKPOINT_DIR
-from submission.progress import track
-from submission.rankings import rank_by_score, truncate_rankings
 from submission.systems.catalogue import CONCLUSION_BM25
 from submission.text.tokenisers import Tokeniser
-from tests.benchmarks.benchmark import Benchmark, Result, Seconds, time_call
+from tests.benchmarks.benchmark import Benchmark
 from tests.benchmarks.synthetic_inputs import load_collection, open_empty_store, open_execution
-from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
-from training.evaluation.qrels import read_qrels
 
 BATCH_SIZE = 32
 BASELINE = f"forward pass over padded batches of {BATCH_SIZE}"
@@ -134,38 +128,6 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
     return Benchmark("snrm index", "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
-
-
-def measure_precision(directory: Path, qrels: Path | None, topic_count: int | None = None) -> Result:
-    """Compare Vanilla BERT's speed and nDCG@5 in bfloat16 with those in float32.
-
-    Raises:
-        UsageError: If no qrels are given or the processor does not support bfloat16.
-    """
-    if not qrels:
-        raise UsageError("no qrels, which nDCG@5 needs; add --qrels FILE")
-    checkpoint, dataset = load_checkpoint(CHECKPOINT_DIR / "vanilla_bert"), Dataset(directory)
-    candidates, ids = load_candidates(directory, checkpoint.tokeniser)
-    precisions = {"bfloat16": choose_precision("bfloat16", CPU), "float32": None}
-    seconds: Seconds = {name: [] for name in precisions}
-    scored = {name: list[pd.DataFrame]() for name in precisions}
-
-    def score(topic: pd.DataFrame, name: str) -> None:
-        scores = score_with_empty_cache(topic, ids, replace(checkpoint, precision=precisions[name]))
-        scored[name].append(topic.assign(score=scores))
-
-    topics = [topic.reset_index(drop=True) for _, topic in candidates.groupby("qid", sort=False)][:topic_count]
-    for topic in track(topics, "vanilla_bert precision", "topics"):
-        for name in precisions:
-            seconds[name].append(time_call(partial(score, topic, name)))
-    judgments, pair_count, cells = read_qrels(qrels, set(dataset.documents["docno"])), sum(map(len, topics)), []
-    for name, frames in scored.items():
-        run = truncate_rankings(rank_by_score(pd.concat(frames, ignore_index=True), dataset.topics), 100)
-        means = evaluate_run(run.assign(tag="precision"), judgments)[list(HEADLINE_MEASURES)].mean()
-        measures = ", ".join(f"{measure} {value:.3f}" for measure, value in means.items())
-        cells.append(f"{pair_count / sum(seconds[name]):.1f} pairs/s, {measures}")
-    ratio, task = sum(seconds["float32"]) / sum(seconds["bfloat16"]), f"vanilla_bert: {pair_count:,} pairs, CPU, bfloat16"
-    return Result("bfloat16", task, "float32", *cells, ratio, None, seconds)
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:
