@@ -16,10 +16,9 @@ import pytest
 from msgspec.structs import replace
 
 from submission.errors import SystemsFailedError
-from submission.storage.locks import lock_directory
 from submission.systems.catalogue import RERANKERS
 from tests.conftest import KNRM_RECIPE, ROOT, read_files
-from tests.endtoend.conftest import AssertFails, Command, Log
+from tests.endtoend.conftest import Command, Log
 from training.__main__ import main
 from training.cli import fit_all
 from training.tasks import load_recipe
@@ -85,14 +84,6 @@ def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_pat
     assert "Resuming at step" in wait_for_success(start_torchrun(arguments, tmp_path))
     assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert read_log(tmp_path / "killed") == pair
-
-
-def test_parallel_fits_lock_each_network(fit: Command, tmp_path: Path, assert_fails: AssertFails) -> None:
-    arguments, work = fit("mine"), tmp_path / "mine"
-    (work / "fit" / "knrm").mkdir(parents=True)
-    with lock_directory(work, shared=True), lock_directory(work / "fit" / "knrm"):
-        assert_fails(5, f"{work / 'fit' / 'knrm'}: in use by another process", *arguments)
-        assert main(["prepare", "vectors", "--work-dir", str(work)]) == 5  # other processes read the vectors
 
 
 # Replacement for Python that logs the start (with recipe, GPU and flags) and the end of a job, and fails for drmm.
