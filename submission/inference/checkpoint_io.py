@@ -90,7 +90,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
-            tensors = safetensors.torch.load_file(directory / WEIGHTS_FILE) | frozen_weights
+            tensors = safetensors.torch.load(read_regular(directory / WEIGHTS_FILE)) | frozen_weights
             network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
             if not tokeniser.fits_embedding(network.get_vocabulary_size()):
                 raise ValueError(

@@ -17,9 +17,7 @@ def add_parsers(commands: cli.Commands) -> None:
     parser.add_argument("--baseline", type=escape_undecodable, metavar="NAME", help=help_text)
     add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
     cli.add_options(parser, "order")
-    help_text = (
-        "TREC run file, or directory with run.txt; NAME labels its results (default: file name without .txt, .run, .gz etc.)"
-    )
+    help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without .txt, .gz etc.)"
     parser.add_argument("runs", type=parse_named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"

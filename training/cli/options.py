@@ -32,7 +32,7 @@ def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = 
 
 def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
     """Add the option --work-dir, by default a required one."""
-    add_path(parser, "--work-dir", "--work", required=required, metavar="WORK_DIR", help=help_text)
+    parser.add_argument("--work-dir", "--work", type=parse_work_dir, required=required, metavar="WORK_DIR", help=help_text)
 
 
 def add_fold_qrels(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +55,13 @@ def add_output(parser: argparse.ArgumentParser, help_text: str, metavar: str = "
 def add_seed(parser: argparse.ArgumentParser, help_text: str = "random seed") -> None:
     """Add the option --seed."""
     parser.add_argument("--seed", type=non_negative_int, default=0, metavar="N", help=help_text)
+
+
+def parse_work_dir(text: str) -> Path:
+    """Parse the path of a working directory; raise ArgumentTypeError if it is not UTF-8."""
+    if escape_undecodable(text) != text:
+        raise argparse.ArgumentTypeError(f"'{abbreviate(text)}': not UTF-8, as Parquet requires; rename the directory")
+    return parse_path(text)
 
 
 def parse_measure(text: str) -> str:

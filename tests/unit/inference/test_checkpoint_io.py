@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load, load_file, save
+from safetensors.torch import load, save
 
 from submission.engine.base import CPU
 from submission.errors import CheckpointError
@@ -38,10 +38,11 @@ def directory(name: str, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
+    directory = directory.rename(directory.with_name("M\udcfcller"))
     checkpoint = LOADERS[name](directory)
     assert checkpoint.network.get_name() == name
     assert not checkpoint.network.training
-    stored = load_file(directory / "model.safetensors")
+    stored = load((directory / "model.safetensors").read_bytes())
     for key, tensor in checkpoint.network.state_dict().items():
         assert torch.equal(tensor, stored[key].float()), key
         assert stored[key].dtype == (torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32), key

@@ -100,3 +100,5 @@ def test_undecodable_names_are_written_escaped(tmp_path: Path, capsys: pytest.Ca
     (source / "args-me.json").write_text(json.dumps({"arguments": [make_argument(docno) for docno in "abcdx"]}))
     assert main(["report", directory, "-i", str(source), "--qrels", str(files / "q\udcfc.qrels")]) == 0
     assert r"q\xfc.qrels" in (files / "report.html").read_text()
+    message = r"'w\udcfc': not UTF-8, as Parquet requires; rename the directory"
+    assert message in run_until_exit(["tune", "dirichlet", *QRELS, "--work-dir", "w\udcfc"], 2, capsys)
