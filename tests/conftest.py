@@ -61,6 +61,8 @@ from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
 from training.fitting.fit import save_network
 
+Capture, Log, Patch = pytest.CaptureFixture[str], pytest.LogCaptureFixture, pytest.MonkeyPatch
+
 # Number of examples per property test; EXAMPLES=2000 searches more thoroughly, with random seeds.
 HYPOTHESIS_EXAMPLES = os.environ.get("EXAMPLES", "")
 settings.register_profile(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from submission.__main__ import main as submission
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import ROOT, SAMPLE, Capture, Patch
 from training.__main__ import main as training
 
 QRELS, RUN = SAMPLE.parent / "sample.qrels", "1 Q0 S89c1bfbf-A23fa7870 1 2 t\n1 Q0 S89c1bfbf-A3b8410bf 2 1 t\n"
@@ -27,9 +27,7 @@ def run(command: str, tmp_path: Path) -> int:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unencodable_characters_are_replaced(
-    command: str, encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unencodable_characters_are_replaced(command: str, encoding: str, tmp_path: Path, monkeypatch: Patch) -> None:
     with (tmp_path / "out").open("w", encoding=encoding) as stream:
         monkeypatch.setattr(sys, "stdout", stream)
         assert run(command, tmp_path) == 0
@@ -39,7 +37,7 @@ def test_unencodable_characters_are_replaced(
 @pytest.mark.parametrize("is_buffered", [True, False])
 @pytest.mark.parametrize("command", PRINTING)
 def test_unwritable_output_is_an_error(
-    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     with Path("/dev/full").open("w") as stream:
         stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does

@@ -16,7 +16,7 @@ from submission.data.dataset import Dataset
 from submission.data.document_store import create_database, fetch_rows, open_document_store
 from submission.data.input_files import BATCH_SIZE
 from submission.storage.cache_directory import CacheDirectory
-from tests.conftest import PREMISE, make_argument
+from tests.conftest import PREMISE, Log, Patch, make_argument
 
 COLUMNS = ["docno", "conclusion", "premise"]
 ARGUMENTS = [
@@ -57,9 +57,7 @@ EXPECTED = {
 }
 
 
-def test_second_execution_reads_no_corpus(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_second_execution_reads_no_corpus(directory: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
     caplog.set_level(logging.INFO)
     assert query_all(directory, None) == query_all(directory, tmp_path / "work") == EXPECTED
     assert "3 of 5 arguments (excluded: 1 with empty premise, 1 shorter than 15 words)" in caplog.text

@@ -12,18 +12,17 @@ from submission.engine.base import LOCAL_ENGINE
 from submission.engine.ray_engine import find_gpu_index
 from submission.errors import UsageError
 from submission.inference.device import choose_device
+from tests.conftest import Capture, Patch
 
 
 @pytest.mark.parametrize("address", ["", "head", "ray://head:1", "head:port", ":1"])
-def test_rank_rejects_invalid_ray_addresses(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rank_rejects_invalid_ray_addresses(address: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["rank", "--engine", "ray", "--ray-address", address])
     assert "expected HOST:PORT" in capsys.readouterr().err
 
 
-def test_missing_ray_installation_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_ray_installation_fails(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
     assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
@@ -31,7 +30,7 @@ def test_missing_ray_installation_fails(
     assert not (tmp_path / "out").exists()
 
 
-def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) -> None:
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
     assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
     monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)

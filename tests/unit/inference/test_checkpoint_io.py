@@ -18,7 +18,7 @@ from submission.inference.checkpoint_io import NetworkCheckpoint
 from submission.inference.enricher_checkpoint import EnricherCheckpoint, load_enricher
 from submission.inference.ranker_checkpoint import RankerCheckpoint, load_checkpoint
 from submission.systems.execution import CheckpointStore
-from tests.conftest import update_hash, write_deepct, write_targer, write_tiny_ranker
+from tests.conftest import Patch, update_hash, write_deepct, write_targer, write_tiny_ranker
 
 LOADERS: dict[str, Callable[[Path], NetworkCheckpoint[Any, Any]]] = {
     "knrm": load_checkpoint, "deepct": load_enricher, "targer": load_enricher,
@@ -78,16 +78,14 @@ def test_changed_files_change_the_fingerprint(name: str, file: str, change: Call
         ("targer", "submission.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
     ],
 )
-def test_changed_code_fails_the_probe(
-    name: str, target: str, replacement: object, directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_code_fails_the_probe(name: str, target: str, replacement: object, directory: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):
         LOADERS[name](directory)
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch: Patch) -> None:
     checkpoint = LOADERS[name](directory)
     pickled = pickle.dumps(checkpoint)
     assert len(pickled) < 500

@@ -18,10 +18,11 @@ from submission.storage import atomic_files
 from submission.storage.cache_directory import MARKER_FILE, CacheDirectory
 from submission.storage.checkpoint_directory import verify_files, write_with_provenance
 from submission.storage.locks import lock_directory
+from tests.conftest import Log, Patch
 
 
 @pytest.fixture
-def no_tempdir(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_tempdir(monkeypatch: Patch) -> None:
     """Simulate a system without a temporary directory."""
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
@@ -57,12 +58,12 @@ def test_stale_directory_in_output_is_removed(tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == [".aragorn-work-theirs"]
 
 
-def fail_to_lock(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def fail_to_lock(code: int, monkeypatch: Patch) -> None:
     monkeypatch.setattr("submission.storage.locks.fcntl.flock", Mock(side_effect=OSError(code, os.strerror(code))))
 
 
 @pytest.mark.parametrize("code", [None, errno.EAGAIN, errno.EACCES])
-def test_locks_of_other_processes_raise(code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locks_of_other_processes_raise(code: int | None, tmp_path: Path, monkeypatch: Patch) -> None:
     with lock_directory(tmp_path):
         if code:
             fail_to_lock(code, monkeypatch)
@@ -72,9 +73,7 @@ def test_locks_of_other_processes_raise(code: int | None, tmp_path: Path, monkey
 
 # Lustre; NFS without its lock service; NFS, which locks only files that are open for writing; FUSE and others
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.EIO])
-def test_file_systems_without_locks_are_used_with_a_warning(
-    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_file_systems_without_locks_are_used_with_a_warning(code: int, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
     fail_to_lock(code, monkeypatch)
     with RunDirectory(tmp_path / "runs"), CacheDirectory(tmp_path / "cache", tmp_path), lock_directory(tmp_path, shared=True):
         pass
@@ -114,9 +113,7 @@ def test_directory_always_exists_during_rewrite(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("rename_count", [0, 1])
-def test_kill_during_rewrite_keeps_the_old_directory(
-    directory: Path, rename_count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_during_rewrite_keeps_the_old_directory(directory: Path, rename_count: int, monkeypatch: Patch) -> None:
     """Interrupt before or between the two renames that replace a directory if the file system cannot exchange two."""
     replace, renames = Path.replace, itertools.count()
 
@@ -136,7 +133,7 @@ def test_kill_during_rewrite_keeps_the_old_directory(
     assert [*directory.parent.iterdir()] == [directory]
 
 
-def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OutputError, match="free disk space"):
         write_with_provenance(directory, {"a": b"new"}, {})

@@ -20,6 +20,7 @@ import torch
 
 from submission.errors import TrainingError
 from submission.paths import PROJECT_DIR
+from tests.conftest import Log
 from training.experiment import Experiment, run_experiment
 from training.parallel import get_default_process_count
 
@@ -72,9 +73,7 @@ class Arrays(Squares):
 
 
 @pytest.mark.parametrize("processes", [None, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_experiments_run_largest_groups_first_and_resume(
-    tmp_path: Path, processes: int | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_experiments_run_largest_groups_first_and_resume(tmp_path: Path, processes: int | None, caplog: Log) -> None:
     log, threads = tmp_path / "log", torch.get_num_threads()
     caplog.set_level(logging.INFO)
     with pytest.raises(TrainingError, match=r"^2 learns nothing$"):

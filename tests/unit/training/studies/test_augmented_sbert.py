@@ -14,6 +14,7 @@ import torch
 
 from submission.errors import TrainingError
 from submission.storage.artifact_store import ArtifactStore
+from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
@@ -40,7 +41,7 @@ def similarity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: Patch) -> Callable[..., int]:
     """Return a function that runs the study with small networks and one seed, and returns the exit code."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     monkeypatch.setattr(trial, "TEACHER", TEACHER)
@@ -56,7 +57,7 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capfd: Capture) -> None:
     assert run("table", "--part", "bws_cross") == 0
     captured = capfd.readouterr()
     assert "bm25_semantic" in captured.out
@@ -71,9 +72,7 @@ def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capf
     assert not list((tmp_path / "table").rglob("seed-*"))  # states are removed
 
 
-def test_study_caches_results_and_keeps_other_rows(
-    run: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_study_caches_results_and_keeps_other_rows(run: Callable[..., int], tmp_path: Path, monkeypatch: Patch) -> None:
     evaluated: list[str] = []
 
     def evaluate(trial: Trial, network: str, source: Trial | None = None) -> TrialResult:
@@ -93,9 +92,7 @@ def test_study_caches_results_and_keeps_other_rows(
     assert len(evaluated) == len(TABLE_ROWS)  # all results are cached
 
 
-def test_study_rejects_bad_arguments_before_training(
-    run: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_study_rejects_bad_arguments_before_training(run: Callable[..., int], tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "other.csv").write_text("loss,pairs\n")
     for name, flags, code, message in (
         ("other", ("--part", "mrpc"), 3, "other.csv: not a table of this study"),

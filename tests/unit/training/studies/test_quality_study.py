@@ -12,7 +12,7 @@ import torch
 from msgspec.structs import replace
 
 from submission.errors import InputError, TrainingError
-from tests.conftest import count_colours
+from tests.conftest import Capture, Patch, count_colours
 from tests.unit.training.data.quality_files import write_quality
 from training.__main__ import main
 from training.data.quality import DATASETS, load_table, prepare_quality
@@ -110,9 +110,7 @@ def test_few_debates_raise(tables: Tables) -> None:
     ("name", "splits"),
     [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_transfer", ("dev", "test"))],
 )
-def test_network_scores_the_required_splits(
-    name: str, splits: tuple[str, ...], tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_network_scores_the_required_splits(name: str, splits: tuple[str, ...], tables: Tables, monkeypatch: Patch) -> None:
     monkeypatch.setattr(protocol, "train_network", lambda *_: None)
     monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: table["premise"].str.len().to_numpy())
     runner = make_runner(name, tables)
@@ -140,7 +138,7 @@ Run = Callable[..., int]
 
 
 @pytest.fixture
-def run(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(encoder: Path, tmp_path: Path, monkeypatch: Patch) -> Run:
     """Return a function that runs the study with a small encoder and one seed, writes table.csv and returns the exit code."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
     (tmp_path / "mine.toml").write_text(RECIPE)
@@ -160,7 +158,7 @@ def read_table(file: Path) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: Capture) -> None:
     assert run("--part", "ukp") == 0
     assert "ensemble (standardised)" in capsys.readouterr().out
     table = read_table(tmp_path / "table.csv")
@@ -180,7 +178,7 @@ def test_study_tabulates_folds_and_ensembles(run: Run, tmp_path: Path, capsys: p
     assert rows.loc[[(loss, "Pearson") for loss in LOSSES], "mean"].nunique() == len(LOSSES)
 
 
-def test_study_tabulates_transfer_and_keeps_other_rows(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_study_tabulates_transfer_and_keeps_other_rows(run: Run, tmp_path: Path, monkeypatch: Patch) -> None:
     assert run(*WEBIS) == 0
     file = tmp_path / "table.csv"
     assert count_colours(file.with_suffix(".png").read_bytes()) > 20
@@ -221,7 +219,7 @@ def test_rows_average_seeds_with_intervals_over_topics() -> None:
     assert (row["measure"], row["n_seeds"], row["published"]) == ("Spearman", 2, 0.68)
 
 
-def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
 
     def get_key(recipe: Recipe) -> object:
@@ -234,9 +232,7 @@ def test_cache_key_does_not_depend_on_the_settings_of_cells(encoder: Path, monke
     assert get_key(recipe) != get_key(replace(recipe, encoder=replace(recipe.encoder, frozen_layers=3)))
 
 
-def test_study_reports_errors(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_study_reports_errors(run: Run, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     def diverge(*_: object) -> None:
         raise TrainingError("the loss is nan")
 

@@ -13,6 +13,7 @@ import torch
 from submission.errors import InputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.text.tokenisers import MaxLengths
+from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
 from training.data.quality import COLUMNS
 from training.evaluation.similarity import average_correlations
@@ -78,9 +79,7 @@ def test_correlations_are_means_over_topics() -> None:
 
 
 @pytest.mark.parametrize(("topic", "bfloat16"), [(True, False), (False, True)])
-def test_cached_frozen_layers_change_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: bool, bfloat16: bool
-) -> None:
+def test_cached_frozen_layers_change_no_result(tmp_path: Path, monkeypatch: Patch, topic: bool, bfloat16: bool) -> None:
     no_dropout = {"attention_probs_dropout_prob": 0.0, "hidden_dropout_prob": 0.0}
     recipe = build_recipe(write_encoder(tmp_path / "still", 0, **no_dropout), topic, bfloat16=bfloat16)
     table = build_arguments().iloc[::-1]
