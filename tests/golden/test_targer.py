@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import encode_characters
 from tests.golden.test_word_networks import DATA, load
 from training.tasks.tagging import compute_crf_loss, compute_log_partition, score_tags
 
@@ -64,15 +63,3 @@ def test_loss_and_gradients(name: str) -> None:
     }
     torch.testing.assert_close({key: value.grad for key, value in network.named_parameters()}, gradients, **CLOSE)
     assert all(value.abs().max() > 0 for value in gradients.values())
-
-
-def test_character_ids_equal_the_reference() -> None:
-    golden = json.loads((DATA / "targer" / "arrays.json").read_text())["meta"]
-    _, (_, letters, _, mask), _, _ = build("targer")
-    words = [word for sentence in golden["sentences"] for word in sentence]
-    rows = letters[mask.flatten()].tolist()
-    assert max(map(len, words)) > 20
-    for word, row in zip(words, rows, strict=True):
-        assert [ours > 0 for ours in encode_characters(word)] == [theirs > 0 for theirs in row]
-        golden_ids = dict(zip(encode_characters(word), row, strict=True))
-        assert all(golden["chars"][character] == golden_ids[encode_characters(character)[9]] for character in word[:20])

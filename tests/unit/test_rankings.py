@@ -63,8 +63,5 @@ def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
 def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         validate_rankings(build_rankings(invalid_rows), TOPICS, {"x"})
-
-
-def test_other_columns_raise() -> None:
     with pytest.raises(ValueError, match="columns"):
         validate_rankings(build_rankings(VALID_ROWS).drop(columns="rank"), TOPICS, set())

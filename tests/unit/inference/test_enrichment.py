@@ -15,7 +15,7 @@ import pytest
 from submission.engine.base import CPU, LOCAL_ENGINE, LocalEngine
 from submission.inference import enrichment
 from submission.inference.enricher_checkpoint import EnricherCheckpoint
-from submission.inference.enrichment import annotate_texts, enrich_collection, enrich_separately, enrich_texts
+from submission.inference.enrichment import enrich_collection, enrich_texts
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
@@ -35,10 +35,8 @@ class LengthWeighting(Enricher[list[str]]):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.batches: list[list[str]] = []
 
     def annotate(self, passages: Sequence[list[str]]) -> list[list[TokenAnnotation]]:
-        self.batches.append([" ".join(words) for words in passages])
         return [[TokenAnnotation(word.lower(), 0, 0, float(len(word))) for word in words] for words in passages]
 
     def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
@@ -58,19 +56,6 @@ def enrich(checkpoint: EnricherCheckpoint, directory: Path, count: int = len(DOC
     """Enrich the first `count` documents of the collection and return the loader of their term frequencies."""
     store, text_of = ArtifactStore(directory, {}), dict(zip(DOCNOS, TEXTS, strict=True))
     return enrich_collection(DOCNOS[:count], lambda docnos: [text_of[d] for d in docnos], checkpoint, CPU, store, LOCAL_ENGINE)
-
-
-def test_passages_are_assigned_to_their_texts(checkpoint: EnricherCheckpoint) -> None:
-    texts = ["one. two three four. five six", "", "seven eight nine ten eleven"]
-    annotations = annotate_texts(texts, checkpoint, CPU)
-    assert [[[word.surface for word in passage] for passage in passages] for passages in annotations] == [
-        [["one"], ["two", "three", "four"], ["five", "six"]], [], [["seven", "eight", "nine", "ten", "eleven"]],
-    ]  # fmt: skip
-    assert checkpoint.network.batches == [["seven eight nine ten eleven", "two three four", "five six", "one"]]
-    assert enrich_texts(["a bb ccc dddd. ccc"], checkpoint, CPU) == [{"ccc": 6, "dddd": 4}]
-    checkpoint.network.batches.clear()
-    assert enrich_separately(checkpoint, CPU, ["one", "seven"]) == [{"one": 3}, {"seven": 5}]
-    assert checkpoint.network.batches == [["one"], ["seven"]]
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 600), (200, 300), (256, 512), (590, 900)])

@@ -28,14 +28,6 @@ def no_tempdir(monkeypatch: Patch) -> None:
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nonexistent"])
 
 
-def test_temporary_directory_is_removed(tmp_path: Path) -> None:
-    with CacheDirectory(None, tmp_path) as cache:
-        directory = cache.directory
-        assert directory.is_dir()
-    assert not directory.exists()
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.usefixtures("no_tempdir")
 def test_fallback_directory_is_tempdir_and_is_removed(tmp_path: Path) -> None:
     with CacheDirectory(None, tmp_path) as cache:

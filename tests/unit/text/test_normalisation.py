@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -24,54 +25,40 @@ from submission.text.passages import PassageReader
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Should teachers get tenure?", "teachers get tenure"),
-        ("Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
-        ("Don’t ban women’s rights", "ban womens rights"),
-        ("9/11: an inside-job", "9 11 inside job"),
-        ("To be, or not to be?", "to be, or not to be?"),
-        ("  Is   École\tgood ", "école good"),
-    ],
-)
-def test_normalise(text: str, expected: str) -> None:
-    assert normalise(text) == expected
+TRANSFORMS: dict[str, Callable[[str], object]] = {
+    "normalise": normalise,
+    "premise": lambda text: " ".join(tokenise_premise(text)),
+    "query": lambda text: " ".join(tokenise_query(text)),
+    "sanitise": sanitise,
+}
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("name", "text", "expected"),
     [
-        ("Yes, it IS!!!", "yes <comma> it is <exclamation_mark>"),
-        ("see https://example.org/a?b=1 and www.example.org now", "see and now"),
-        ("the 9th of 42", "the nine th of forty two"),
-        ("no no no, really really", "no <comma> really"),
-        ("12" * 30, "<number>"),
-        ("women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
-        ("'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
+        ("normalise", "Should teachers get tenure?", "teachers get tenure"),
+        ("normalise", "Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
+        ("normalise", "Don’t ban women’s rights", "ban womens rights"),
+        ("normalise", "9/11: an inside-job", "9 11 inside job"),
+        ("normalise", "To be, or not to be?", "to be, or not to be?"),
+        ("normalise", "  Is   École\tgood ", "école good"),
+        ("premise", "Yes, it IS!!!", "yes <comma> it is <exclamation_mark>"),
+        ("premise", "see https://example.org/a?b=1 and www.example.org now", "see and now"),
+        ("premise", "the 9th of 42", "the nine th of forty two"),
+        ("premise", "no no no, really really", "no <comma> really"),
+        ("premise", "12" * 30, "<number>"),
+        ("premise", "women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
+        ("premise", "'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
+        ("sanitise", "a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
+        ("sanitise", "\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
+        ("sanitise", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+        ("sanitise", "cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"),
+        ("sanitise", "\ud800", "\ufffd"),
+        ("query", "Should women's 9/11 memorials be free?", "womens nine eleven memorials free"),
     ],
 )
-def test_tokenise_premise(text: str, expected: str) -> None:
-    assert " ".join(tokenise_premise(text)) == expected
-
-
-def test_tokenise_query_like_premises() -> None:
-    assert tokenise_query("Should women's 9/11 memorials be free?") == ["womens", "nine", "eleven", "memorials", "free"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
-        ("\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
-        ("\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
-        ("cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"),
-        ("\ud800", "\ufffd"),
-    ],
-)
-def test_sanitise_replaces_invisible_characters(text: str, expected: str) -> None:
-    assert sanitise(text) == expected
+def test_texts_are_transformed(name: str, text: str, expected: str) -> None:
+    assert TRANSFORMS[name](text) == expected
 
 
 def test_stop_words_are_those_of_2020() -> None:

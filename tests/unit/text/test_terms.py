@@ -52,14 +52,6 @@ def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
         assert len(vocabulary) == 6
 
 
-@pytest.mark.parametrize(
-    ("terms", "cause"), [(["a", "a"], "duplicate terms in the vocabulary: 1"), (["a b"], "term 'a b'"), ([""], "term ''")]
-)
-def test_invalid_vocabulary_raises(terms: list[str], cause: str) -> None:
-    with pytest.raises(ValueError, match=cause):
-        Vocabulary(terms)
-
-
 def test_texts_are_truncated_to_max_lengths() -> None:
     tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
     assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words

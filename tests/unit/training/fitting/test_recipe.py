@@ -116,27 +116,21 @@ def test_schedule_shuffles_each_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "validations"),
+    ("settings", "validations", "factors"),
     [
-        ({"epochs": 2, "validations_per_epoch": 2}, [1, 3, 5, 7]),
-        ({"epochs": 2, "validations_per_epoch": 2, "max_steps": 7}, [1, 3, 5, 6]),
-        ({"epochs": 1, "validations_per_epoch": 8}, [0, 1, 2, 3]),
+        ({"epochs": 2, "validations_per_epoch": 2}, [1, 3, 5, 7], [1] * 8),
+        ({"epochs": 2, "validations_per_epoch": 2, "max_steps": 7}, [1, 3, 5, 6], [1] * 7),
+        ({"epochs": 1, "validations_per_epoch": 8, "linear_decay": True}, [0, 1, 2, 3], [1, 0.75, 0.5, 0.25]),
+        ({"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25}, [3, 7, 11], [1 / 3, 2 / 3, *[1] * 10]),
+        (
+            {"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25, "linear_decay": True},
+            [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
+        ),
     ],
-)
-def test_validations_are_spaced_evenly(settings: dict[str, int], validations: list[int]) -> None:
+)  # fmt: skip
+def test_schedule_has_validations_and_learning_rates(
+    settings: dict[str, Any], validations: list[int], factors: list[float]
+) -> None:
     plan = build_schedule(**settings)
     assert [step for step in range(plan.total_steps) if plan.is_validation_step(step)] == validations
-
-
-@pytest.mark.parametrize(
-    ("settings", "factors"),
-    [
-        ({"epochs": 1}, [1, 1, 1, 1]),
-        ({"epochs": 1, "linear_decay": True}, [1, 0.75, 0.5, 0.25]),
-        ({"epochs": 3, "warmup_fraction": 0.25}, [1 / 3, 2 / 3, *[1] * 10]),
-        ({"epochs": 3, "warmup_fraction": 0.25, "linear_decay": True}, [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)]),
-    ],
-)
-def test_learning_rate_warms_up_and_decays(settings: dict[str, Any], factors: list[float]) -> None:
-    plan = build_schedule(**settings)
     assert [plan.get_learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)

@@ -70,20 +70,6 @@ def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pai
     assert rows.equals(pd.concat([pairs, swapped], ignore_index=True)[rows.columns])
 
 
-def test_student_scores_are_cosines_of_mean_pooled_vectors(encoder: Path, pairs: pd.DataFrame) -> None:
-    model = build_network(encoder, COSINE, 0, CPU)
-    first, second = (encode_texts(model, pairs[side].tolist()) for side in ("first", "second"))
-    assert np.allclose(np.linalg.norm(first, axis=1), 1, atol=1e-6)
-    assert score_pairs(model, pairs) == pytest.approx((first * second).sum(axis=1), abs=1e-6)
-    features = model.preprocess(["pa pb pc"])
-    hidden = model[0].model.eval()(features["input_ids"], attention_mask=features["attention_mask"]).last_hidden_state
-    mean = hidden[0].mean(dim=0).detach().numpy()
-    assert features["input_ids"].shape == (1, 8)  # six letters, [CLS] and [SEP]
-    assert encode_texts(model, ["pa pb pc"])[0] == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
-    long_text = " ".join(["pa pb"] * 12)
-    assert np.array_equal(*encode_texts(model, [long_text, f"{long_text} pc pd"]))  # texts are truncated
-
-
 @pytest.mark.parametrize(("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})])
 @pytest.mark.parametrize("config", [CROSS_ENTROPY, COSINE])
 def test_frozen_blocks_neither_train_nor_drop_out(

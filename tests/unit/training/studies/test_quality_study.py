@@ -106,20 +106,6 @@ def test_few_debates_raise(tables: Tables) -> None:
         make_runner("ukp", {**tables, "ukp": tables["ukp"][tables["ukp"]["debate"].isin(five_debates)]})
 
 
-@pytest.mark.parametrize(
-    ("name", "splits"),
-    [("ukp", ("train", "dev", "test")), ("ukp_16_folds", ("dev", "test")), ("ukp_transfer", ("dev", "test"))],
-)
-def test_network_scores_the_required_splits(name: str, splits: tuple[str, ...], tables: Tables, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(protocol, "train_network", lambda *_: None)
-    monkeypatch.setattr(protocol, "score_arguments", lambda _, table, device: table["premise"].str.len().to_numpy())
-    runner = make_runner(name, tables)
-    scores = runner.train_and_score(list_cells([name], HINGE_RECIPE, 1)[0])
-    rows = np.sum([runner.mask_split(0, split) for split in splits], axis=0) == 1
-    assert scores[rows].tolist() == runner.table["premise"][rows].str.len().tolist()
-    assert np.isnan(scores[~rows]).all()
-
-
 RECIPE = """ranker = "tfr_bert"
 encoder = { name = "tiny", frozen_layers = 2, learning_rate = 0.0003 }
 lengths = { query = 20, premise = 40 }
