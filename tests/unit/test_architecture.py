@@ -1,9 +1,8 @@
-"""Tests that imports respect layers, contain no cycle and stay in a library's places, and that Args sections are complete."""
+"""Tests that imports respect layers, contain no cycle and stay in a library's places."""
 
 from __future__ import annotations
 
 import ast
-import re
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -83,15 +82,3 @@ def test_libraries_are_imported_in_their_places() -> None:
     assert [(path, library) for path, library in imports if not path.startswith(PLACES.get(library, ""))] == []
     rankers = {(path, library) for path, library in imports if path.startswith("submission/models/rankers/")}
     assert [(path, library) for path, library in rankers if library in NOT_IN_RANKERS] == []
-
-
-def test_args_sections_list_all_parameters() -> None:
-    for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            docstring = (ast.get_docstring(node) or "") if isinstance(node, ast.FunctionDef) else ""
-            if "\nArgs:\n" in docstring:
-                section = docstring.partition("\nArgs:\n")[2].partition("\n\n")[0]
-                parameters = [
-                    arg.arg for arg in ast.walk(node.args) if isinstance(arg, ast.arg) and arg.arg not in ("self", "cls")
-                ]
-                assert re.findall(r"^    (\w+):", section, re.MULTILINE) == parameters, f"{file}: {node.name}"

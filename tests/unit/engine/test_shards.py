@@ -1,22 +1,26 @@
-"""Tests of shards: resumption, shared cache directories, progress, and pickled checkpoints."""
+"""Tests of shards and engines: resumption, shared cache directories, progress, pickled checkpoints, devices and addresses."""
 
 from __future__ import annotations
 
 import logging
 import operator
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ray import cloudpickle
 
+from submission.__main__ import main
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine, LocalEngine
+from submission.engine.ray_engine import find_gpu_index
 from submission.engine.shards import Shard, compute_shards
-from submission.errors import CheckpointError
+from submission.errors import CheckpointError, UsageError
+from submission.inference.device import choose_device
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.storage.artifact_store import ArtifactStore
-from tests.conftest import write_tiny_ranker
+from tests.conftest import Capture, Patch, write_tiny_ranker
 
 
 class ReversedEngine(LocalEngine):
@@ -96,3 +100,34 @@ def test_unpickling_a_replaced_checkpoint_fails(checkpoints: Path) -> None:
     write_tiny_ranker(checkpoints, "knrm", seed=9)
     with pytest.raises(CheckpointError, match=r"knrm: checkpoint .* differs .*; copy the main process's checkpoint"):
         pickle.loads(pickled)
+
+
+@pytest.mark.parametrize("address", ["", "head", "ray://head:1", "head:port", ":1"])
+def test_rank_rejects_invalid_ray_addresses(address: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["rank", "--engine", "ray", "--ray-address", address])
+    assert "expected HOST:PORT" in capsys.readouterr().err
+
+
+def test_missing_ray_installation_fails(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "submission.engine.ray_engine")
+    assert main(["rank", "-o", str(tmp_path / "out"), "--engine", "ray"]) == 2
+    assert "Ray is not installed; run `pip install -r requirements-ray.txt`" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_automatic_device_is_cuda_if_the_engine_has_a_gpu(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", True)
+    assert [choose_device(device, LOCAL_ENGINE).type for device in ("auto", "cuda", "cpu")] == ["cuda", "cuda", "cpu"]
+    monkeypatch.setattr(type(LOCAL_ENGINE), "has_gpu", False)
+    assert choose_device("auto", LOCAL_ENGINE).type == "cpu"
+    with pytest.raises(UsageError, match="no CUDA device"):
+        choose_device("cuda", LOCAL_ENGINE)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "visible", "index"), [(3, None, 3), (3, "", 3), ("3", "0,1,3", 2), ("GPU-b", "GPU-a,GPU-b", 1), (0, "0", 0)]
+)
+def test_gpu_index_among_visible_devices(gpu: int | str, visible: str | None, index: int) -> None:
+    assert find_gpu_index(gpu, visible) == index
