@@ -30,6 +30,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_explain(commands)
     _add_search(commands)
+    _add_index(commands)
     cli.add_options(commands.add("systems", _list_systems, "list systems with availability and description"), "checkpoint_dir")
     return commands.parser
 
@@ -37,7 +38,7 @@ def _build_parser() -> argparse.ArgumentParser:
 def _add_rank(commands: cli.Commands) -> None:
     parser = commands.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
     # run.sh --help shows the help of this subcommand
-    parser.epilog = f"other subcommands: check, explain, search, systems; {parser.epilog}"
+    parser.epilog = f"other subcommands: check, explain, index, search, systems; {parser.epilog}"
     cli.add_options(parser, "input_dir", "input_run", "order")
     default = cli.read_path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
@@ -72,13 +73,25 @@ def _add_search(commands: cli.Commands) -> None:
     help_text = "query text (default: read queries at a prompt; Ctrl-D quits)"
     parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
     cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION_OPTIONS)
-    _add_systems(parser, "search with", "Results are shown side by side (default: fusion on a GPU, else dirichlet)")
+    _add_systems(
+        parser,
+        "search with",
+        "Results are shown side by side (default: fusion on a GPU or an indexed collection, else dirichlet)",
+    )
     help_text = "number of results per system, 1 to 100"
     parser.add_argument("--depth", type=cli.integer_between(1, 100), default=5, metavar="N", help=help_text)
     parser.add_argument("--explain", action="store_true", help="print the largest score contributions of each result")
     parser.add_argument("--json", action="store_true", help="print one JSON object per query")
     help_text = "start a local web page (default port: 8040; 0: any free port)"
     parser.add_argument("--serve", type=cli.integer_between(0, 65535), nargs="?", const=8040, metavar="PORT", help=help_text)
+
+
+def _add_index(commands: cli.Commands) -> None:
+    parser = commands.add("index", _index, "build the indexes and vectors of a collection in advance, so that queries are fast")
+    cli.add_options(parser, "input_dir")
+    cli.add_path(parser, "--cache-dir", "--work", required=True, help="cache for indexes; an interrupted run resumes from it")
+    _add_systems(parser, "index for", "(default: fusion)")
+    cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache")
 
 
 def _add_systems(parser: argparse.ArgumentParser, purpose: str, note: str) -> None:
@@ -122,6 +135,12 @@ def _search(args: argparse.Namespace) -> None:
     with pause_gc(freeze=True):
         from submission.search.cli import run_search
     run_search(args)
+
+
+def _index(args: argparse.Namespace) -> None:
+    with pause_gc(freeze=True):
+        from submission.search.indexing import run_index
+    run_index(args)
 
 
 def _list_systems(args: argparse.Namespace) -> None:

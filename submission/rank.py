@@ -9,7 +9,7 @@ from pathlib import Path
 from submission.data.dataset import Dataset
 from submission.data.orders import Order
 from submission.engine.base import Engine
-from submission.engine.factory import open_engine
+from submission.engine.factory import open_chosen_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
@@ -61,15 +61,7 @@ def rank(options: RankOptions) -> None:
     check_tag(options.team)
     if options.cache_dir and options.cache_dir.resolve() == options.output_dir.resolve():
         raise UsageError(f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory")
-    use_ray = options.engine == "ray"
-    if options.ray_address and not use_ray:
-        raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
-    if options.shared_cache and not use_ray:
-        raise UsageError("--shared-cache requires --engine ray; add it, or omit --shared-cache")
-    if options.shared_cache and not options.cache_dir:
-        raise UsageError("--shared-cache requires --cache-dir; add it, or omit --shared-cache")
-    address = f"://{options.ray_address}" if options.ray_address else ""
-    with open_engine(f"ray{address}" if use_ray else None, options.shared_cache) as engine:
+    with open_chosen_engine(options) as engine:
         _rank_all(options, engine)
 
 

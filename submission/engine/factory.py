@@ -1,9 +1,37 @@
 """Select the engine by name."""
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
 
 from submission.engine.base import LOCAL_ENGINE, Engine
 from submission.errors import UsageError
+
+
+class EngineOptions(Protocol):
+    """Options of a command that choose its engine, as described by its --help."""
+
+    @property
+    def engine(self) -> str: ...
+    @property
+    def ray_address(self) -> str | None: ...
+    @property
+    def shared_cache(self) -> bool: ...
+    @property
+    def cache_dir(self) -> Path | None: ...
+
+
+def open_chosen_engine(options: EngineOptions) -> AbstractContextManager[Engine]:
+    """Open the engine that the options choose. Raises UsageError if they contradict each other, or as `open_engine` does."""
+    use_ray = options.engine == "ray"
+    if options.ray_address and not use_ray:
+        raise UsageError("--ray-address requires --engine ray; add it, or omit --ray-address")
+    if options.shared_cache and not use_ray:
+        raise UsageError("--shared-cache requires --engine ray; add it, or omit --shared-cache")
+    if options.shared_cache and not options.cache_dir:
+        raise UsageError("--shared-cache requires --cache-dir; add it, or omit --shared-cache")
+    address = f"://{options.ray_address}" if options.ray_address else ""
+    return open_engine(f"ray{address}" if use_ray else None, options.shared_cache)
 
 
 def open_engine(name: str | None, shares_cache: bool = False) -> AbstractContextManager[Engine]:

@@ -29,11 +29,11 @@ def run_search(args: argparse.Namespace) -> None:
     device = choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
     limit_threads()
-    systems, message = choose_systems(args.systems, checkpoints, device)
-    if message:
-        print(message, file=sys.stderr)
     corpus = Corpus.from_directory(args.input_dir)
     with Searcher(corpus, checkpoints, device, args.cache_dir) as searcher:
+        systems, message = choose_systems(args.systems, searcher, device)
+        if message:
+            print(message, file=sys.stderr)
         if args.serve is not None:
             from submission.search.server import serve
 
@@ -48,17 +48,21 @@ def run_search(args: argparse.Namespace) -> None:
                     print(f"error: {escape_unprintable(str(error))}", file=sys.stderr)
 
 
-def choose_systems(names: Sequence[str], checkpoints: CheckpointStore, device: torch.device) -> tuple[list[System], str]:
-    """Return the named systems and "" or, if `names` is empty, the default system and a message that explains the choice."""
+def choose_systems(names: Sequence[str], searcher: Searcher, device: torch.device) -> tuple[list[System], str]:
+    """Return the named systems and "" or, if `names` is empty, the default system and a message that explains the choice.
+
+    The default is the primary system if its checkpoints exist and it answers quickly: on a GPU, or with indexed premises.
+    """
     if names:
         return [get_system(name) for name in dict.fromkeys(names)], ""
     primary = get_system(catalogue.PRIMARY_SYSTEM)
-    if device.type != "cuda":
-        reason = f"{primary.name} takes seconds per query without a GPU"
-    elif missing_names := primary.stage.find_missing_checkpoints(checkpoints):
+    if missing_names := primary.stage.find_missing_checkpoints(searcher.checkpoints):
         reason = f"{primary.name}: checkpoint {', '.join(missing_names)} not found"
-    else:
+    elif device.type == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
+    else:
+        command = f"./run.sh index -i {searcher.corpus.directory} --cache-dir DIR"
+        reason = f"{primary.name} takes seconds per query until `{command}` has encoded all premises"
     message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
     return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
 

@@ -101,6 +101,10 @@ class Searcher:
         with self._lock:
             return len(self._shared.documents.searchable_docnos)
 
+    def is_indexed(self, system: System) -> bool:
+        """Return whether the system answers a query without first encoding documents."""
+        return all(component.is_indexed(self._shared) for component in iter_components(system.stage))
+
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
         with self._lock, CacheDirectory(None, FALLBACK_DIR) as scratch:
@@ -110,7 +114,7 @@ class Searcher:
         """Search with several systems; a failed system's results contain its error, except InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
         # The first use of a system may take long, so its progress is logged.
-        with self._lock, nullcontext() if {*systems} - self._loaded_systems else _suppress_info():
+        with self._lock, nullcontext() if {*systems} - self._loaded_systems else suppress_info():
             execution = self._get_execution(query)
             weights, analyser = _compute_term_weights(query, systems, execution)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)
@@ -167,7 +171,7 @@ class Searcher:
 
 
 @contextmanager
-def _suppress_info() -> Iterator[None]:
+def suppress_info() -> Iterator[None]:
     """Suppress log messages below the level of warnings."""
     logger = logging.getLogger("submission")
     level = logger.level

@@ -55,6 +55,10 @@ class CacheDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._exit_stack.close()
 
+    def has_store(self, name: str) -> bool:
+        """Return whether there is a store of this name, with any key."""
+        return any(self.directory.glob(f"{name}-*"))
+
     def open_store(self, name: str, key: str) -> SharedStore:
         """Open the artifact store of a cache key, in a subdirectory whose name begins with `name`."""
         path = self.directory / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

@@ -31,6 +31,9 @@ class ConclusionStage(Stage):
         with execution.stopwatch.stage("conclusion retrieval"):
             return retrieve(execution.topics, index)
 
+    def build_index(self, execution: Execution) -> None:
+        self._get_index(execution)
+
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the BM25 scores (N,) of the documents' conclusions, with the collection's statistics."""
         index = self._get_index(execution)

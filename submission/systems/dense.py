@@ -1,5 +1,6 @@
 """Dense retrieval of conclusions or premises with a bi-encoder."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +21,13 @@ from submission.retrieval.dense import (
     make_conclusion_texts,
     make_premise_texts,
 )
-from submission.retrieval.vector_store import VectorStore
+from submission.retrieval.vector_store import VectorStore, hash_text
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution, Stage
 from submission.systems.explanation import ExplanationRow, ScoreExplanation
 from submission.systems.neural import NetworkStage
+
+INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 
 
 class DenseStage(NetworkStage):
@@ -38,6 +41,13 @@ class DenseStage(NetworkStage):
         breakdowns = {title: [*rows, rounding] for title, rows in explanation.breakdowns.items()}
         contributions = [*explanation.contributions, rounding]
         return replace(explanation, score=score, contributions=contributions, breakdowns=breakdowns)
+
+    def build_index(self, execution: Execution) -> None:
+        self._index_all(execution)
+
+    @abstractmethod
+    def _index_all(self, execution: Execution) -> Any:
+        """Encode all texts of the collection, and return their index."""
 
     def _compute_cosines(self, execution: Execution, pairs: pd.DataFrame, names: np.ndarray, index: DenseIndex) -> np.ndarray:
         """Compute the cosine similarities (N,) of each pair's topic and text; `names` (N,) identify the texts in `index`."""
@@ -54,13 +64,19 @@ class DenseStage(NetworkStage):
 
     def _load_or_build_index(self, execution: Execution, texts: NamedTexts) -> DenseIndex:
         checkpoint = self.load_checkpoint(execution.checkpoints)
-        store = execution.compute_once_per_collection(self.checkpoint, "vectors", partial(self._open_vectors, execution))
-        return load_or_build_dense_index(texts, checkpoint, execution.device, store, execution.engine)
+        return load_or_build_dense_index(texts, checkpoint, execution.device, self._get_vectors(execution), execution.engine)
+
+    def _get_vectors(self, execution: Execution) -> VectorStore:
+        return execution.compute_once_per_collection(self.checkpoint, "vectors", partial(self._open_vectors, execution))
+
+    @property
+    def _store_name(self) -> str:
+        return f"vectors-{self.checkpoint}"
 
     def _open_vectors(self, execution: Execution) -> VectorStore:
         """Open the store of the checkpoint's vectors, which all stages and inputs with this cache directory share."""
         key_parts = _hash_encoding_code(), *self.get_key_parts(execution)
-        directory = execution.open_checkpoint_cache(f"vectors-{self.checkpoint}", *key_parts).directory
+        directory = execution.open_checkpoint_cache(self._store_name, *key_parts).directory
         return VectorStore(directory, get_dense_ranker(self.load_checkpoint(execution.checkpoints)).dimension)
 
 
@@ -134,6 +150,15 @@ class DensePremiseStage(DenseStage):
         """Return the index of all premises of the collection."""
         documents = execution.documents
         return self._load_or_build_index(execution, make_premise_texts(documents.searchable_docnos, documents.read_texts))
+
+    def is_indexed(self, execution: Execution) -> bool:
+        """Return whether a sample of the premises has vectors; loads no network if the cache has no vectors at all."""
+        if not execution.cache_directory.has_store(self._store_name):
+            return False
+        docnos = execution.documents.searchable_docnos
+        sample = docnos[:: -(-len(docnos) // INDEX_SAMPLE_SIZE)]
+        premises = execution.documents.read_texts(sample)["premise"]
+        return bool((self._get_vectors(execution).find([hash_text("premise", text) for text in premises]) >= 0).all())
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the precision of the index."""

@@ -106,6 +106,13 @@ class Component(ABC):
         by_name = {component.checkpoint: component.load_checkpoint(checkpoints) for component in iter_components(self)}
         return {name: checkpoint.fingerprint for name, checkpoint in by_name.items() if name and checkpoint}
 
+    def build_index(self, execution: Execution) -> None:  # noqa: B027  most components have no index
+        """Build and cache everything that this component needs of the collection and can compute without topics."""
+
+    def is_indexed(self, execution: Execution) -> bool:
+        """Return whether `build_index` has cached all results that would take long to compute for a query."""
+        return True
+
     def hash_code(self) -> str:
         """Hash the code of this class and everything it imports, except the imports of SERVICES."""
         modules = {base.__module__ for base in type(self).__mro__ if issubclass(base, Component)}

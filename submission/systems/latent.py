@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from submission.rankings import rank_by_score
-from submission.retrieval.latent import load_or_build_latent_index, search
+from submission.retrieval.latent import LatentIndex, load_or_build_latent_index, search
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.execution import Execution
 from submission.systems.neural import NetworkStage
@@ -19,10 +19,16 @@ class LatentStage(NetworkStage):
 
     def search(self, execution: Execution) -> pd.DataFrame:
         """Rank at most `MAX_DEPTH` documents per topic: those with the highest positive scores."""
+        checkpoint, docnos = self.load_checkpoint(execution.checkpoints), execution.documents.searchable_docnos
+        return rank_by_score(search(execution.topics, docnos, checkpoint, self._get_index(execution)), execution.topics)
+
+    def build_index(self, execution: Execution) -> None:
+        self._get_index(execution)
+
+    def _get_index(self, execution: Execution) -> LatentIndex:
         checkpoint, documents = self.load_checkpoint(execution.checkpoints), execution.documents
         code_hash = code_fingerprint(load_or_build_latent_index.__module__, shallow=(__name__,))
         cache = execution.open_collection_cache(f"index-{self.checkpoint}", code_hash, *self.get_key_parts(execution))
-        index = load_or_build_latent_index(
+        return load_or_build_latent_index(
             documents.searchable_docnos, documents.read_texts, checkpoint, execution.device, cache, execution.engine
         )
-        return rank_by_score(search(execution.topics, documents.searchable_docnos, checkpoint, index), execution.topics)

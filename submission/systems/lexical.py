@@ -64,6 +64,9 @@ class LexicalStage(Stage):
             rows += make_ranking_rows(qid, (collection[row] for row in hits.documents.tolist()), hits.scores)
         return build_rankings(rows)
 
+    def build_index(self, execution: Execution) -> None:
+        self.get_index(execution)
+
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Score pairs with the model and collection statistics used for retrieval."""
         queries = execution.topics.set_index("qid")["query"]

@@ -12,10 +12,12 @@ import pandas as pd
 import pytest
 import yaml
 
+from submission.__main__ import main
 from submission.data.runs import read_run
 from submission.engine.base import CPU
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.rankings import rank_by_score
+from submission.retrieval import dense as retrieval_dense
 from submission.retrieval.dense import encode_queries
 from submission.systems import dense
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
@@ -25,7 +27,7 @@ from submission.systems.explanation import ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
 from submission.systems.quality_reranking import QualityRerankingStage
-from tests.conftest import make_argument, update_hash
+from tests.conftest import make_argument, read_files, update_hash
 from tests.endtoend.conftest import Execute, MakeExecution, RankAll
 from training.__main__ import main as training
 
@@ -238,3 +240,27 @@ def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -
 def test_invalid_system_names_fail() -> None:
     with pytest.raises(ValueError, match="invalid system name 'my-system'"):
         System("my-system", LengthStage(), "x")
+
+
+def test_index_makes_all_vectors_of_a_collection(
+    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank with vectors of other topics and with an index, and compare the runs with those of an empty cache."""
+    paths = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu"]
+    systems = ["--system", "fusion", "--system", "sbert"]
+
+    def rank(name: str, cache: str) -> dict[str, bytes]:
+        output = tmp_path / name
+        assert main(["rank", *paths, "-o", str(output), "--cache-dir", str(tmp_path / cache), *systems]) == 0
+        return {run: content for run, content in read_files(output).items() if run.startswith("aragorn-")}
+
+    expected, counts, encode = rank("cold", "cold-cache"), list[int](), retrieval_dense.encode_shard
+    monkeypatch.setattr(retrieval_dense, "encode_shard", lambda *args: (counts.append(len(args[-1])), encode(*args))[1])
+    assert main(["index", *paths, "--cache-dir", str(tmp_path / "index"), *systems]) == 0
+    assert sum(counts) > 400
+    counts.clear()
+    assert rank("indexed", "index") == expected
+    topics = corpus_with_topics / "topics.xml"
+    topics.write_text(topics.read_text().replace("<number>3</number>", "<number>4</number>"))
+    assert rank("other topics", "cold-cache").keys() == expected.keys()
+    assert counts == []
