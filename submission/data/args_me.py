@@ -10,7 +10,7 @@ import pandas as pd
 
 from submission.data.args_me_records import JSONL_EXTENSIONS, Argument, iter_arguments, read_corpus_file
 from submission.data.collection import MIN_PREMISE_WORDS
-from submission.data.input_files import batched, find_files, raise_on_error
+from submission.data.input_files import batched, find_files, list_names, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate, pluralise
@@ -61,7 +61,7 @@ def find_corpus_files(directory: Path) -> list[Path]:
         portal_files = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
             describe_unsupported_corpus(directory)
-            or f"{directory}: no corpus found; expected args-me*.json, or {portal_files} "
+            or f"{directory}: no corpus found among {list_names(directory)}; expected args-me*.json, or {portal_files} "
             "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files

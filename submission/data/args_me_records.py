@@ -99,7 +99,8 @@ def _iter_jsonl(file: Path) -> Iterator[Argument | InputError]:
         except (ValueError, RecursionError) as error:
             reason = str(error)
             if not isinstance(error, _InvalidRecordError):
-                reason = f"{json_errors.describe_line_error(line, error)}; {JSONL_SCHEMA}"
+                hint = "; a single object with all arguments must be named .json" if b'"arguments"' in line else ""
+                reason = f"{json_errors.describe_line_error(line, error)}; {JSONL_SCHEMA}{hint}"
             yield InputError(f"{file}, line {line_number}{_format_id_suffix(line)}: {reason}")
         else:
             yield argument
@@ -166,7 +167,7 @@ def _recover_arguments(file: Path, data: Buffer, error: Exception) -> Iterator[A
         suffix = _format_id_suffix(arguments[position - 1]) if position and arguments else ""
         yield InputError(f"{location}{suffix}: {json_errors.format_path(path)} {value.reason}")
     if json_scan.syntax_issue or isinstance(error, UnicodeDecodeError):
-        yield _build_syntax_error(file, data, json_errors.find_invalid_utf8(data) or json_scan.syntax_issue)
+        yield _build_syntax_error(file, data, json_scan.syntax_issue)
     elif not json_scan.invalid_values:
         yield InputError(f"{file}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     for position, raw in enumerate(arguments, 1):
@@ -179,7 +180,7 @@ def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) 
     try:
         argument = msgspec.json.decode(raw, type=Argument)
     except UnicodeDecodeError:
-        raise _build_syntax_error(file, data, json_errors.find_invalid_utf8(data)) from None
+        raise _build_syntax_error(file, data, None) from None
     except (ValueError, RecursionError) as error:
         return InputError(f"{file}, argument {position}{_format_id_suffix(raw)}: {abbreviate(str(error), 200)}; {JSON_SCHEMA}")
     if is_invalid_id(argument.id):
@@ -187,13 +188,13 @@ def _decode_argument(file: Path, data: Buffer, position: int, raw: msgspec.Raw) 
     return argument
 
 
-def _build_syntax_error(file: Path, data: Buffer, issue: SyntaxIssue | None) -> InputError:
-    """Return the error for malformed JSON or invalid UTF-8, with argument, line and column."""
-    location = reason = ""
-    if issue:
-        location = f"{_locate(file, issue)[1]}, {json_errors.format_position(data, issue.offset)}"
-        reason = f" ({issue.reason})"
-    return InputError(f"{location or file}: malformed JSON{reason}; {JSON_SCHEMA}; correct the file or copy it again")
+def _build_syntax_error(file: Path, data: Buffer, syntax_issue: SyntaxIssue | None) -> InputError:
+    """Return the error for invalid UTF-8, else for the syntax issue, with argument, line and column."""
+    utf8_issue = json_errors.find_invalid_utf8(data)
+    issue, fix = utf8_issue or syntax_issue, "convert it to UTF-8" if utf8_issue else "correct the file or copy it again"
+    assert issue
+    location = f"{_locate(file, issue)[1]}, {json_errors.format_position(data, issue.offset)}"
+    return InputError(f"{location}: malformed JSON ({issue.reason}); {JSON_SCHEMA}; {fix}")
 
 
 def _locate(file: Path, issue: SyntaxIssue) -> tuple[int, str, json_errors.JsonPath]:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from submission.errors import InputError, abbreviate, as_memory_errors, build_unreadable_input_error
+from submission.errors import InputError, abbreviate, abbreviate_list, as_memory_errors, build_unreadable_input_error
 from submission.storage.atomic_files import open_regular
 
 T = TypeVar("T")
@@ -38,6 +38,11 @@ def find_files(directory: Path, *patterns: str) -> list[Path]:
     except OSError as error:
         raise build_unreadable_input_error(error) from None
     return sorted(directory / name for name in names if any(fnmatch(name, pattern) for pattern in patterns))
+
+
+def list_names(directory: Path) -> str:
+    """Return the names of the files in a directory for messages, at most five."""
+    return abbreviate_list([file.name for file in find_files(directory, "*")]) or "no files"
 
 
 @contextmanager

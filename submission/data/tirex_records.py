@@ -155,7 +155,7 @@ def _describe_invalid_line(line: bytes, error: Exception, fields: Sequence[Field
     if isinstance(error, _MissingFieldError) and b'"segments"' in line:
         return f"{error}; join the texts of `segments` into `text`"
     reason = str(error) if isinstance(error, _FieldError) else describe_line_error(line, error)
-    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.is_optional)}}}"
+    return f"{reason}; expected a JSON object {{{', '.join(field.name for field in fields if not field.is_optional)}}} per line"
 
 
 def _format_ids_suffix(line: bytes) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yield_input_errors
+from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, list_names, read_bytes, yield_input_errors
 from submission.errors import InputError, abbreviate, abbreviate_list
 
+EXPECTED = "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"
 TOPIC_FILES = ("topics*.xml", "topics*.xml.gz")
 
 
@@ -16,8 +17,8 @@ def find_topic_files(directory: Path) -> list[Path]:
     """Return the sorted topics*.xml files of a directory, plain or gzipped; raise InputError if there are none."""
     files = find_files(directory, *TOPIC_FILES)
     if not files:
-        names = abbreviate_list([file.name for file in find_files(directory, "*")]) or "no files"
-        raise InputError(f"{directory}: no topics found ({names}); expected a file named topics*.xml (optionally .gz)")
+        expected = "expected a file named topics*.xml (optionally .gz)"
+        raise InputError(f"{directory}: no topics found among {list_names(directory)}; {expected}")
     return files
 
 
@@ -63,7 +64,7 @@ def _iter_topics(file: Path) -> Iterator[tuple[str, str, str] | InputError]:
     topics = [*root.iter("{*}topic")]
     if not topics:
         names = [*dict.fromkeys(f"<{etree.QName(element).localname}>" for element in root.iter("*"))]
-        yield InputError(f"{file}: no <topic> element, but {abbreviate_list(names)}; expected <topics><topic>…")
+        yield InputError(f"{file}: no <topic> element, but {abbreviate_list(names)}; {EXPECTED}")
     for topic in topics:
         location = f"{file}, line {topic.sourceline}"
         qids, titles = _read_values(topic, "number", "num"), _read_values(topic, "title") or _read_values(topic, "query")
@@ -87,7 +88,7 @@ def _parse_xml(file: Path) -> etree._Element:
         tree = etree.ElementTree(etree.fromstring(bytes(read_bytes(file)), parser))
     except etree.XMLSyntaxError as error:
         has_second_root = "Extra content" in str(error)
-        fix = "put all topics into one <topics> element" if has_second_root else "expected well-formed UTF-8 XML"
+        fix = "put all topics into one <topics> element" if has_second_root else EXPECTED
         raise InputError(f"{file}, line {error.lineno}: malformed XML ({error.msg}); {fix}") from None
     if tree.docinfo.internalDTD is not None or tree.docinfo.externalDTD is not None:
         raise InputError(f"{file}: document type declaration not allowed; remove <!DOCTYPE …>")

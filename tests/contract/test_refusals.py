@@ -56,7 +56,7 @@ def write_bomb(file: Path) -> None:
 
 INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
     "no topics": ({"args-me.json": CORPUS}, "expected a file named topics*.xml"),
-    "no corpus": ({"topics.xml": TWO_TOPICS, "metadata.json": "{}"}, "no corpus found; expected args-me*.json"),
+    "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
     "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
     "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
@@ -75,7 +75,7 @@ INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the mess
         {**topics("<t><top><num>1</num></top></t>", "topics-2.xml"), "topics.xml": TWO_TOPICS.join(("<t>", "</t>"))},
         "topics-2.xml: no <topic> element, but <t>, <top>, <num>; expected <topics>",
     ),
-    "topics: TIRA's file name": ({"queries.xml": "", "args-me.json": CORPUS}, "topics found (args-me.json, queries.xml)"),
+    "topics: TIRA's file name": ({"queries.xml": "", "args-me.json": CORPUS}, "topics found among args-me.json, queries.xml;"),
     "topics: named .gz": (topics(ONE_TOPIC.encode(), "topics.xml.gz"), "remove .gz from its name"),
     "topics: entity bomb": (topics(f"{ENTITY}{TOPIC.format(1, '&b;')}"), "document type declaration"),
     "topics: FIFO": (topics(os.mkfifo), "a FIFO; expected a regular file"),
@@ -92,6 +92,9 @@ INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the mess
         touche(r'{"arguments": [{"id": "b", "premises": [{"text": "\ud83d\ude00 \\ud800 \uD83D"}]}, {"x": "\udc00"}]}'),
         r"argument 1 (id b): premises[0].text contains \uD83D; UTF-8 cannot encode a lone surrogate; replace it with \ufffd",
     ),
+    "corpus: UTF-16": (touche(CORPUS.encode("utf-16")), "convert it to UTF-8"),
+    "lines: single object": (touche(CORPUS, "args-me.jsonl"), "a single object with all arguments must be named .json"),
+    "topics: SGML": (topics("<top>\n<num> Number: 1\n</top>"), "expected <topics><topic>"),
     "corpus: list": (touche(json.dumps([make_argument("a")])), 'a list of arguments must be the value of "arguments"'),
     "TIREx: segments": (tirex(documents='{"docno": "d", "segments": [{"text": "x"}]}'), "join the texts of `segments`"),
     "corpus: truncated gzip": (touche(gzip.compress(CORPUS.encode())[:-9], "args-me.json.gz"), "damaged gzip"),
