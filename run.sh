@@ -6,7 +6,8 @@ if ! true >&2; then exec 2>/dev/null; fi  # ranking works without stderr
 trap 'echo "interrupted; run the same command to start again" >&2; exit 130' INT
 root=$(dirname "$(readlink -f -- "$0")")  # this script may be a symbolic link
 case "${1-}" in "" | -*) set -- rank "$@" ;; esac
-python=$(python3 "$root/submission/environment.py" "$root/requirements.txt")
+# PYTHONIOENCODING: print the bytes of the path.
+python=$(PYTHONIOENCODING=:surrogateescape python3 "$root/submission/environment.py" "$root/requirements.txt")
 trap '' INT  # until Python handles it
 # PYTHONSAFEPATH: do not import files of the caller's directory. HF_HUB_OFFLINE: no network access.
 ARAGORN_PROGRAM=run.sh PYTHONSAFEPATH=1 PYTHONPATH="$root" HF_HUB_OFFLINE=1 exec "$python" -m submission "$@"

@@ -6,7 +6,6 @@ Prints the running interpreter if it has all requirements (as in the container),
 created or completed with the versions in requirements.lock. Messages go to stderr. Imports only the standard library.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -45,7 +44,7 @@ def main(files: list[str]) -> int:
         return 1
     missing_requirements = find_missing_requirements(files)
     if not missing_requirements:
-        _print_interpreter()
+        print(sys.executable)
         return 0
     if Path(sys.prefix) == VENV:
         return _install(missing_requirements, files)
@@ -61,10 +60,6 @@ def main(files: list[str]) -> int:
     return subprocess.run([str(venv_python), __file__, *files]).returncode
 
 
-def _print_interpreter() -> None:
-    sys.stdout.buffer.write(os.fsencode(sys.executable) + b"\n")  # stdout may be unable to encode the path
-
-
 def _install(missing_requirements: list[str], files: list[str]) -> int:
     """Install the missing requirements into this `.venv` and print its interpreter's path; return the exit code of `main`."""
     pip = [sys.executable, "-m", "pip"]
@@ -78,7 +73,7 @@ def _install(missing_requirements: list[str], files: list[str]) -> int:
         pip_install = [*pip, "install", "--disable-pip-version-check", "--quiet", *requirement_args, "-c", constraints.name]
         is_installed = subprocess.run(pip_install, stdout=sys.stderr).returncode == 0 and not find_missing_requirements(files)
     if is_installed:
-        _print_interpreter()
+        print(sys.executable)
         return 0
     hint = f"see pip's output above, or delete {VENV} and try again"
     print(f"error: cannot install {', '.join(find_missing_requirements(files))} into {VENV}; {hint}", file=sys.stderr)

@@ -42,5 +42,5 @@ class _CheckedStream:
                 return
             if isinstance(error, BrokenPipeError):  # e.g. `| head`
                 raise SystemExit(0) from None
-            cause = f"standard output: cannot be written ({error.strerror})"
-            raise OutputError(f"{cause}; free disk space or redirect it to another file") from None
+            message = f"standard output: cannot be written ({error.strerror}); redirect it to a writable file"
+            raise OutputError(message) from None

@@ -141,7 +141,8 @@ def _select_collection(file: Path, min_words: int) -> list[str]:
 def create_database(file: Path) -> Iterator[sqlite3.Connection]:
     """Create an SQLite file, and commit after the block; raise IntegrityError for a duplicate key, OSError if writing fails."""
     try:
-        with _connect(file, "nolock=1") as database:
+        # The cache directory is locked instead, because not all file systems support locks.
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?nolock=1", uri=True)) as database:
             database.executescript("pragma journal_mode = off; pragma synchronous = off")
             yield database
             database.commit()
@@ -154,12 +155,7 @@ def create_database(file: Path) -> Iterator[sqlite3.Connection]:
 def fetch_rows(file: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
     """Run a query on an SQLite file, with `values` for its placeholders; return the rows or raise OutputError."""
     try:
-        with _connect(file, "mode=ro&immutable=1") as database:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             return database.execute(statement, values).fetchall()
     except sqlite3.Error as error:
         raise OutputError(f"{file}: cannot be read ({error}); delete {file.parent} to rebuild it") from None
-
-
-def _connect(file: Path, parameters: str) -> closing[sqlite3.Connection]:
-    """Connect to an SQLite file without locking it: the cache directory is locked, and not all file systems support locks."""
-    return closing(sqlite3.connect(f"{file.resolve().as_uri()}?{parameters}", uri=True))

@@ -21,7 +21,11 @@ from submission.text.normalisation import sanitise
 DEPTHS = (5, 10, 20)
 MAX_SYSTEMS = 4
 MAX_FIELDS = 100  # URL parameters
-LATIN_1_FALLBACK = "latin-1 fallback"  # error handler of `codecs`
+LATIN_1_FALLBACK = "latin-1 fallback"  # error handler that decodes bytes which are not UTF-8 as Latin-1
+codecs.register_error(
+    LATIN_1_FALLBACK,
+    lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end),  # type: ignore[attr-defined]
+)
 
 
 @dataclass(frozen=True)
@@ -73,15 +77,6 @@ def _parse_fields(query_string: str) -> dict[str, list[str]]:
         return parse_qs(query_string, keep_blank_values=True, errors=LATIN_1_FALLBACK, max_num_fields=MAX_FIELDS)
     except ValueError:
         raise UsageError(f"URL has more than {MAX_FIELDS} parameters; start again from the home page") from None
-
-
-def _decode_as_latin_1(error: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are not UTF-8 as Latin-1."""
-    assert isinstance(error, UnicodeDecodeError)
-    return error.object[error.start : error.end].decode("latin-1"), error.end
-
-
-codecs.register_error(LATIN_1_FALLBACK, _decode_as_latin_1)
 
 
 STANCES = {"PRO": "supports", "CON": "attacks"}  # stance towards the argument's conclusion, not the query

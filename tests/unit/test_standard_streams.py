@@ -43,7 +43,7 @@ def test_unwritable_output_is_an_error(
         stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does
         monkeypatch.setattr(sys, "stdout", stream)
         assert run(command, tmp_path) == 5
-    message = "error: standard output: cannot be written (No space left on device); free disk space or redirect it"
+    message = "error: standard output: cannot be written (No space left on device); redirect it to a writable file"
     assert message in capsys.readouterr().err
     reader, writer = os.pipe()
     os.close(reader)
