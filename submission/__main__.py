@@ -39,7 +39,7 @@ def _add_rank(commands: cli.Commands) -> None:
     parser = commands.add("rank", _rank, "rank documents for all topics and write one TREC run per system")
     # run.sh --help shows the help of this subcommand
     parser.epilog = f"other subcommands: check, explain, index, search, systems; {parser.epilog}"
-    cli.add_options(parser, "input_dir", "input_run", "order")
+    cli.add_options(parser, "inputs", "input_run", "order")
     default = cli.read_path_from_environment(["outputDir", "TIRA_OUTPUT_DIR"], Path("runs"))
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
@@ -53,7 +53,7 @@ def _add_rank(commands: cli.Commands) -> None:
 
 def _add_check(commands: cli.Commands) -> None:
     parser = commands.add("check", _check, "validate input, checkpoints and runs, and report all errors, without ranking")
-    cli.add_options(parser, "input_dir", "checkpoint_dir")
+    cli.add_options(parser, "inputs", "checkpoint_dir")
     help_text = "TREC run of this input's topics to validate; repeatable"
     cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
     help_text = "output file for the ids of documents whose text differs from args.me 2020-04-01"
@@ -62,7 +62,7 @@ def _add_check(commands: cli.Commands) -> None:
 
 def _add_explain(commands: cli.Commands) -> None:
     parser = commands.add("explain", _explain, "decompose a document's score for a topic")
-    cli.add_options(parser, "input_dir", "input_run", "order", "cache_dir", *COMPUTATION_OPTIONS)
+    cli.add_options(parser, "inputs", "input_run", "order", "cache_dir", *COMPUTATION_OPTIONS)
     parser.add_argument("--system", required=True, metavar="NAME", help="system whose score to explain")
     parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
     parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
@@ -72,7 +72,7 @@ def _add_search(commands: cli.Commands) -> None:
     parser = commands.add("search", _search, "search with one query, at a prompt, or on a web page")
     help_text = "query text (default: read queries at a prompt; Ctrl-D quits)"
     parser.add_argument("query", nargs="?", metavar="QUERY", help=help_text)
-    cli.add_options(parser, "input_dir", "cache_dir", *COMPUTATION_OPTIONS)
+    cli.add_options(parser, "inputs", "cache_dir", *COMPUTATION_OPTIONS)
     _add_systems(
         parser,
         "search with",
@@ -88,7 +88,7 @@ def _add_search(commands: cli.Commands) -> None:
 
 def _add_index(commands: cli.Commands) -> None:
     parser = commands.add("index", _index, "build the indexes and vectors of a collection in advance, so that queries are fast")
-    cli.add_options(parser, "input_dir")
+    cli.add_options(parser, "inputs")
     cli.add_path(parser, "--cache-dir", "--work", required=True, help="cache for indexes; an interrupted run resumes from it")
     _add_systems(parser, "index for", "(default: fusion)")
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache")
@@ -111,7 +111,7 @@ def _rank(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     from submission.check import check
 
-    report = check(args.input_dir, args.runs, args.checkpoint_dir, args.mismatched_ids)
+    report = check(args.inputs, args.runs, args.checkpoint_dir, args.mismatched_ids)
     print("\n".join(report.lines))
     report.raise_if_errors()
 
@@ -126,7 +126,7 @@ def _explain(args: argparse.Namespace) -> None:
 
     system, device = get_system(args.system), choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
-    dataset = Dataset(args.input_dir, args.input_run, args.qid, args.order)
+    dataset = Dataset(*args.inputs, input_run=args.input_run, qid=args.qid, order=args.order)
     with CacheDirectory(args.cache_dir, Path()) as cache:
         print(explain(system, args.docno, Execution(dataset, checkpoints, device, cache), sys.stdout.isatty()), end="")
 

@@ -1,6 +1,6 @@
-"""Validate an input directory, checkpoints and run files, and report all errors."""
+"""Validate an input, checkpoints and run files, and report all errors."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,13 +52,13 @@ class Report:
             raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
 
 
-def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
+def check(inputs: Sequence[Path], runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
     """Validate an input directory, all available checkpoints and runs for this input; return the report.
 
     Writes the ids of documents whose text differs from args.me 2020-04-01 to `mismatched_ids_file`, unless it is None.
     """
     report = Report()
-    qids, documents = _check_input(input_dir, mismatched_ids_file, report)
+    qids, documents = _check_input(inputs, mismatched_ids_file, report)
     _check_checkpoints(CheckpointStore(checkpoint_dir), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
@@ -71,10 +71,10 @@ def check(input_dir: Path, runs: list[Path], checkpoint_dir: Path, mismatched_id
     return report
 
 
-def _check_input(directory: Path, ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
+def _check_input(inputs: Sequence[Path], ids_file: Path | None, report: Report) -> tuple[list[str] | None, pd.DataFrame | None]:
     """Read topics and documents as the `rank` command does; return topic ids and documents, each None if invalid."""
     try:
-        dataset = Dataset(directory)
+        dataset = Dataset(*inputs)
     except InputError as error:
         report.add_result("input", [str(error)], InputError.exit_code)
         return None, None

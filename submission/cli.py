@@ -50,6 +50,14 @@ class _HelpFormatter(argparse.HelpFormatter):
         return super()._format_action_invocation(action)
 
 
+class _Replace(argparse.Action):
+    """Action of a repeatable option whose values replace the default."""
+
+    def __call__(self, parser: object, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        values = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [value] if values is self.default else [*values, value])
+
+
 class Commands:
     """Subcommands of an argument parser; `metavar` is their placeholder in usage lines."""
 
@@ -90,11 +98,12 @@ def add_options(parser: argparse.ArgumentParser, *destinations: str) -> None:
 def _build_shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the flags and `add_argument` settings of shared options by destination; read defaults from the environment."""
     directory = {"type": parse_path, "metavar": "DIR"}
-    input_dir = read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
+    default_input = read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
     input_run = read_path_from_environment(["inputRun"], None)
     return {
-        "input_dir": ("-i --input", directory | {"default": input_dir, "help":
-            "input directory: topics*.xml and args.me JSON, or a TIREx data set"}),
+        "inputs": ("-i --input", {"type": parse_path, "metavar": "INPUT", "action": _Replace, "default": [default_input],
+            "help": "directory, .zip or file with topics*.xml and args.me JSON, or with a TIREx data set; repeatable, "
+            f"e.g. for topics and corpus (default: {default_input})"}),
         "input_run": ("--input-run", {"type": parse_path, "metavar": "PATH", "default": input_run, "help":
             "TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents"}),
         "order": ("--order", {"choices": ORDERS, "default": ORDERS[0], "help":

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class RankOptions:
     """Options of the `rank` command, described by its --help."""
 
-    input_dir: Path
+    inputs: Sequence[Path]
     input_run: Path | None
     output_dir: Path
     systems: list[str]
@@ -71,7 +71,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     systems = catalogue.select_systems(options.systems, checkpoints)
     primary = catalogue.get_system(options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM)
     log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
-    dataset = Dataset(options.input_dir, options.input_run, order=options.order)
+    dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)
     depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}

@@ -166,7 +166,7 @@ def make_execution(tmp_path: Path) -> Iterator[Callable[..., Execution]]:
             engine: Engine = LOCAL_ENGINE,
         ) -> Execution:
             cache = stack.enter_context(CacheDirectory(None, tmp_path))
-            return Execution(Dataset(directory, input_run, qid), CheckpointStore(checkpoints), CPU, cache, engine)
+            return Execution(Dataset(directory, input_run=input_run, qid=qid), CheckpointStore(checkpoints), CPU, cache, engine)
 
         yield make
 

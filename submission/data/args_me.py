@@ -10,7 +10,7 @@ import pandas as pd
 
 from submission.data.args_me_records import JSONL_EXTENSIONS, Argument, iter_arguments, read_corpus_file
 from submission.data.collection import MIN_PREMISE_WORDS
-from submission.data.input_files import batched, find_files, list_names, raise_on_error
+from submission.data.input_files import batched, find_files, format_paths, list_names, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate, pluralise
@@ -20,18 +20,20 @@ log = logging.getLogger(__name__)
 
 PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
 EXTENSIONS = (".json", ".json.gz", *JSONL_EXTENSIONS)
+PORTAL_FILES = tuple(f"{portal}{extension}" for portal in PORTALS for extension in EXTENSIONS)
+ARGS_ME_FILES = tuple(f"args-me*{extension}" for extension in EXTENSIONS)
 
 
 class ArgsMeReader:
-    """Reader of an input directory in Touché's format; `has_topics` is false for a directory with only a corpus."""
+    """Reader of an input in Touché's format; `has_topics` is false if only the corpus is read."""
 
     format_name = "Touché format"
     rerank_file: Path | None = None
     min_premise_words = MIN_PREMISE_WORDS
 
-    def __init__(self, directory: Path, has_topics: bool = True) -> None:
-        self.topic_files = find_topic_files(directory) if has_topics else []
-        self.corpus_files = find_corpus_files(directory)
+    def __init__(self, *paths: Path, has_topics: bool = True) -> None:
+        self.topic_files = find_topic_files(*paths) if has_topics else []
+        self.corpus_files = find_corpus_files(*paths)
 
     def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
         return read_topics(self.topic_files)
@@ -51,17 +53,17 @@ class ArgsMeReader:
         """Return None: this format has no candidates to re-rank."""
 
 
-def find_corpus_files(directory: Path) -> list[Path]:
-    """Return the sorted corpus files of a directory; raise InputError if there are none.
+def find_corpus_files(*paths: Path) -> list[Path]:
+    """Return the corpus files of an input, sorted by name; raise InputError if there are none.
 
     Corpus files are JSON or JSON Lines, possibly gzipped, and named args-me* or after a portal.
     """
-    files = find_files(directory, *(f"{name}{extension}" for name in (*PORTALS, "args-me*") for extension in EXTENSIONS))
+    files = find_files(paths, *PORTAL_FILES, *ARGS_ME_FILES)
     if not files:
         portal_files = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
-            describe_unsupported_corpus(directory)
-            or f"{directory}: no corpus found among {list_names(directory)}; expected args-me*.json, or {portal_files} "
+            describe_unsupported_corpus(*paths)
+            or f"{format_paths(paths)}: no corpus found among {list_names(paths)}; expected args-me*.json, or {portal_files} "
             "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files

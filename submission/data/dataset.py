@@ -1,67 +1,48 @@
-"""Read the topics, documents and optional supplied ranking of an input directory on first use."""
+"""Read the topics, documents and optional supplied ranking of an input on first use."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
 
-from submission.data.args_me import ArgsMeReader
-from submission.data.input_files import find_files, raise_first
+from submission.data.input_files import find_files, format_paths, raise_first
 from submission.data.orders import Order
+from submission.data.readers import open_reader
 from submission.data.runs import find_run, read_run
 from submission.data.supplied_rankings import sort_ranking, validate_supplied_ranking
-from submission.data.tirex import TirexReader
 from submission.errors import UsageError, abbreviate, abbreviate_list, suggest
 from submission.storage.atomic_files import get_printable_name
 from submission.storage.hashing import combine_hashes, hash_input_files
 from submission.timing import Stopwatch
 
 
-class DatasetReader(Protocol):
-    """Reader of the topics, documents and candidates of an input directory in one format."""
-
-    format_name: str
-    topic_files: list[Path]
-    corpus_files: list[Path]
-    rerank_file: Path | None  # candidates to re-rank
-    min_premise_words: int  # minimum premise length of the collection; 0: no minimum
-
-    def read_topics(self) -> tuple[pd.DataFrame, list[str]]:
-        """Read topics `qid query`; return them and all issues."""
-
-    def read_documents(self) -> tuple[pd.DataFrame, list[str]]:
-        """Read documents `docno conclusion premise`; return them and all issues."""
-
-    def iter_batches(self) -> Iterator[pd.DataFrame]:
-        """Yield the documents in batches, in any order and possibly with duplicates; raise InputError on the first issue."""
-
-    def read_candidates(self) -> pd.DataFrame | None:
-        """Read candidates `qid docno rank score line` in file order, with NaN for missing values; None if there is no file."""
-
-
 class Dataset:
-    """Topics, documents and optional supplied ranking of an input directory.
+    """Topics, documents and optional supplied ranking of an input.
 
     Args:
-        directory: Directory with topics and documents in a supported format.
-        input_run: Run to re-rank, or a directory with run.txt; None: re-rank the candidates of the input directory, if any.
+        paths: Directories, zip archives or files with topics and documents in a supported format.
+        input_run: Run to re-rank, or a directory with run.txt; None: re-rank the candidates of the input, if any.
         qid: Id of the only topic to use; None: all topics.
         order: Order of a supplied ranking, see `sort_ranking`.
     """
 
-    def __init__(self, directory: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
-        self.directory, self.stopwatch, self._qid, self._order = directory, Stopwatch(), qid, order
-        self.reader: DatasetReader = (TirexReader if TirexReader.matches(directory) else ArgsMeReader)(directory)
+    def __init__(self, *paths: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
+        self.paths, self.name, self.reader = paths, format_paths(paths), open_reader(*paths)
+        self.stopwatch, self._qid, self._order = Stopwatch(), qid, order
         self._run_file = None if input_run is None else find_run(input_run)
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
         reranking = f"re-ranking the documents of {self.ranking_file}"
         mode = reranking if self.ranking_file else "each system retrieves from the collection"
         files = {*self.reader.topic_files, *self.reader.corpus_files, self.reader.rerank_file, self._run_file}
-        ignored_names = [get_printable_name(file) for file in find_files(directory, "[!.]*") if file not in files]
+        ignored_names = [get_printable_name(file) for file in find_files(paths, "[!.]*") if file not in files]
         suffix = f"; ignored files: {abbreviate_list(ignored_names)}" if ignored_names else ""
         self.description = f"{self.reader.format_name}; {mode}{suffix}"
+
+    @property
+    def flags(self) -> list[str]:
+        """Command-line arguments that select this input."""
+        return [text for path in self.paths for text in ("-i", str(path))]
 
     @cached_property
     def topics(self) -> pd.DataFrame:

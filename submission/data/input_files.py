@@ -5,16 +5,18 @@ import mmap
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from functools import wraps
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
+from zipfile import ZipExtFile
 
 from submission.errors import InputError, abbreviate, abbreviate_list, as_memory_errors, build_unreadable_input_error
-from submission.storage.atomic_files import open_regular
+from submission.storage.archives import find_archive, is_archive, list_members, open_file
 
 T = TypeVar("T")
 BATCH_SIZE = 1 << 14
@@ -28,21 +30,44 @@ INVALID_ID_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2
 ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
-def find_files(directory: Path, *patterns: str) -> list[Path]:
-    """Return the sorted files of a directory whose names match any of the glob patterns."""
+def find_files(paths: Sequence[Path], *patterns: str) -> list[Path]:
+    """Return the files whose names match any of the glob patterns, sorted by name, among directories, archives and files.
+
+    Subdirectories are searched only in archives.
+    """
+    files = [file for path in paths for file in _list_files(path)]
+    return sorted(
+        (file for file in files if any(fnmatch(file.name, pattern) for pattern in patterns)),
+        key=lambda file: (file.name, file),
+    )
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the files of a directory or zip archive, or the path itself if it is another file."""
     try:
-        names = [path.name for path in directory.iterdir()]
+        if path.is_file():
+            return list_members(path) if is_archive(path) else [path]
+        return list(path.iterdir())
     except FileNotFoundError:
-        expected = "expected a directory with topics*.xml and args.me JSON, or a TIREx data set"
-        raise InputError(f"{directory}: input directory not found; {expected}") from None
+        expected = "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive or files"
+        raise InputError(f"{path}: input not found; {expected}") from None
     except OSError as error:
         raise build_unreadable_input_error(error) from None
-    return sorted(directory / name for name in names if any(fnmatch(name, pattern) for pattern in patterns))
 
 
-def list_names(directory: Path) -> str:
-    """Return the names of the files in a directory for messages, at most five."""
-    return abbreviate_list([file.name for file in find_files(directory, "*")]) or "no files"
+def with_gzipped(*names: str) -> list[str]:
+    """Return file names or patterns, each followed by that of the gzipped file."""
+    return [f"{name}{suffix}" for name in names for suffix in ("", ".gz")]
+
+
+def format_paths(paths: Sequence[Path]) -> str:
+    """Format the paths of an input for messages."""
+    return ", ".join(map(str, paths))
+
+
+def list_names(paths: Sequence[Path]) -> str:
+    """Return the names of the files of an input for messages, at most five."""
+    return abbreviate_list([file.name for file in find_files(paths, "*")]) or "no files"
 
 
 @contextmanager
@@ -108,17 +133,16 @@ def raise_first(issues: list[str]) -> None:
 
 
 def read_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
-    """Return the content of a file, decompressed if gzipped, else memory-mapped: copying would add a third to decoding time."""
-    with as_input_errors(file), open_regular(file) as stream:
-        if _is_gzip(file, stream):
-            limit, data = _compute_decompression_limit(stream), bytearray()
-            with gzip.open(stream) as gzip_stream:
-                while chunk := gzip_stream.read(CHUNK_BYTES):
-                    data += chunk
-                    if len(data) > limit:
-                        raise _build_expansion_error(file, limit)
-            return data
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
+    """Return the decompressed content of a file; memory-map plain files, because copying adds a third to decoding time."""
+    with as_input_errors(file), open_file(file) as file_stream, _decompress(file, file_stream) as stream:
+        if isinstance(stream, BufferedReader):
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(stream.fileno()).st_size else b""
+        limit, data = _compute_decompression_limit(file), bytearray()
+        while chunk := stream.read(CHUNK_BYTES):
+            data += chunk
+            if len(data) > limit:
+                raise _build_expansion_error(file, limit)
+        return data
 
 
 def read_json_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
@@ -138,9 +162,9 @@ def read_text(file: Path) -> str:
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number (from 1) and bytes of each non-blank line of a file, plain or gzipped, without byte order mark."""
-    with as_input_errors(file), open_regular(file) as file_stream:
-        remaining_bytes = limit = _compute_decompression_limit(file_stream)
-        with gzip.open(file_stream) if _is_gzip(file, file_stream) else file_stream as stream:
+    with as_input_errors(file), open_file(file) as file_stream:
+        remaining_bytes = limit = _compute_decompression_limit(file)
+        with _decompress(file, file_stream) as stream:
             for line_number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
                 remaining_bytes -= max(len(line), MIN_LINE_COST)
                 if remaining_bytes < 0:
@@ -166,13 +190,13 @@ def is_invalid_id(identifier: str) -> bool:
     return not identifier or INVALID_ID_CHARACTERS.search(identifier) is not None
 
 
-def _is_gzip(file: Path, stream: BinaryIO) -> bool:
-    """Return whether the name or the first bytes of a file are those of a gzip file."""
-    return file.suffix == ".gz" or os.pread(stream.fileno(), 2, 0) == b"\x1f\x8b"
+def _decompress(file: Path, stream: BufferedReader | ZipExtFile) -> BufferedReader | ZipExtFile | gzip.GzipFile:
+    """Return a stream of a file's decompressed content if its name or first bytes are those of a gzip file."""
+    return gzip.open(stream) if file.suffix == ".gz" or stream.peek(2)[:2] == b"\x1f\x8b" else stream
 
 
-def _compute_decompression_limit(stream: BinaryIO) -> int:
-    return EXTRA_BYTES + MAX_EXPANSION * os.fstat(stream.fileno()).st_size
+def _compute_decompression_limit(file: Path) -> int:
+    return EXTRA_BYTES + MAX_EXPANSION * (find_archive(file) or file).stat().st_size
 
 
 def _build_expansion_error(file: Path, limit: int) -> InputError:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data import tirex_records as fields
-from submission.data.input_files import batched, find_files, raise_first, raise_on_error
+from submission.data.input_files import batched, find_files, format_paths, raise_first, raise_on_error, with_gzipped
 from submission.data.tirex_records import Field, iter_records, read_records
 from submission.data.topics import TOPIC_FILES, sort_topics
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
@@ -31,31 +31,32 @@ Records = tuple[pd.DataFrame, list[str]]  # valid records, and all issues
 
 
 class TirexReader:
-    """Reader of a directory with a TIREx data set."""
+    """Reader of a TIREx data set."""
 
     format_name = "TIREx format; text is used as conclusion and premise"
     min_premise_words = 0  # texts of other collections need not be arguments
 
-    def __init__(self, directory: Path) -> None:
-        self.rerank_file = _find_file(directory, RERANK_FILES)
-        queries, documents = (_find_file(directory, names) or self.rerank_file for names in (QUERIES_FILES, DOCUMENTS_FILES))
+    def __init__(self, *paths: Path) -> None:
+        self.rerank_file = _find_file(paths, RERANK_FILES)
+        queries, documents = (_find_file(paths, names) or self.rerank_file for names in (QUERIES_FILES, DOCUMENTS_FILES))
         if not queries or not documents:
             for file, hint in ((queries, BEIR_QUERIES_HINT), (documents, BEIR_DOCUMENTS_HINT)):
                 if file and is_beir_file(file):
                     raise InputError(f"{file}: {hint}")
             missing_names = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-            raise InputError(f"{directory}: no {missing_names} found; add this file or {RERANK_FILES[0]} (optionally .gz)")
+            cause = f"{format_paths(paths)}: no {missing_names} found"
+            raise InputError(f"{cause}; add this file or {RERANK_FILES[0]} (optionally .gz)")
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))
 
     @staticmethod
-    def matches(directory: Path) -> bool:
-        """Return whether a directory contains files of a TIREx data set."""
+    def matches(*paths: Path) -> bool:
+        """Return whether an input contains files of a TIREx data set."""
         names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
-        if find_files(directory, *TOPIC_FILES):  # then corpus.jsonl may have any format
+        if find_files(paths, *TOPIC_FILES):  # then corpus.jsonl may have any format
             names.remove("corpus.jsonl")
-        return _find_file(directory, names) is not None
+        return _find_file(paths, names) is not None
 
     def read_topics(self) -> Records:
         records, issues = self._read(self._queries, [fields.QID, fields.QUERY])
@@ -108,9 +109,9 @@ class TirexReader:
         return read_records(self.rerank_file, columns)
 
 
-def _find_file(directory: Path, names: Sequence[str]) -> Path | None:
+def _find_file(paths: Sequence[Path], names: Sequence[str]) -> Path | None:
     """Return the first existing file with one of the names, plain or gzipped; None if there is none."""
-    return next((file for name in names for file in find_files(directory, name, f"{name}.gz")), None)
+    return next((file for name in names for file in find_files(paths, *with_gzipped(name))), None)
 
 
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:

@@ -6,19 +6,28 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, list_names, read_bytes, yield_input_errors
+from submission.data.input_files import (
+    ID_RULE,
+    collect,
+    find_files,
+    format_paths,
+    is_invalid_id,
+    list_names,
+    read_bytes,
+    yield_input_errors,
+)
 from submission.errors import InputError, abbreviate, abbreviate_list
 
 EXPECTED = "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"
 TOPIC_FILES = ("topics*.xml", "topics*.xml.gz")
 
 
-def find_topic_files(directory: Path) -> list[Path]:
-    """Return the sorted topics*.xml files of a directory, plain or gzipped; raise InputError if there are none."""
-    files = find_files(directory, *TOPIC_FILES)
+def find_topic_files(*paths: Path) -> list[Path]:
+    """Return the topics*.xml files of an input, plain or gzipped, sorted by name; raise InputError if there are none."""
+    files = find_files(paths, *TOPIC_FILES)
     if not files:
         expected = "expected a file named topics*.xml (optionally .gz)"
-        raise InputError(f"{directory}: no topics found among {list_names(directory)}; {expected}")
+        raise InputError(f"{format_paths(paths)}: no topics found among {list_names(paths)}; {expected}")
     return files
 
 

@@ -36,10 +36,10 @@ def is_beir_file(file: Path) -> bool:
     return is_beir(first_line)
 
 
-def describe_unsupported_corpus(directory: Path) -> str:
-    """Return a message on an unsupported corpus in a directory, with a fix; "" if there is none."""
-    for file in find_files(directory, "corpus.jsonl", "corpus.jsonl.gz"):
+def describe_unsupported_corpus(*paths: Path) -> str:
+    """Return a message on an unsupported corpus in an input, with a fix; "" if there is none."""
+    for file in find_files(paths, "corpus.jsonl", "corpus.jsonl.gz"):
         return f"{file}: {BEIR_DOCUMENTS_HINT if is_beir_file(file) else MISSING_QUERIES_HINT}"
-    for file in find_files(directory, *TABLE_PATTERNS):
+    for file in find_files(paths, *TABLE_PATTERNS):
         return f"{file}: {TABLE_HINT}"
     return ""

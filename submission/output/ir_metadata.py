@@ -33,6 +33,7 @@ def write_ir_metadata(
     each run (see `build_run_entry`) by tag.
     """
     dataset = execution.input
+    input_name = ", ".join(get_printable_name(path.resolve()) for path in dataset.paths)
     training_data = _merge_training_data(entry.get("training data", {}) for entry in entries.values())
     metadata = {
         "tag": f"{team}-{primary.name}",
@@ -57,7 +58,7 @@ def write_ir_metadata(
         },
         "data": {
             "test collection": {
-                "name": os.environ.get("TIRA_DATASET_ID") or get_printable_name(dataset.directory.resolve()),
+                "name": os.environ.get("TIRA_DATASET_ID") or input_name,
                 "source": dataset.description,
                 "topics": len(dataset.topics),
                 "documents": execution.documents.document_count,

@@ -1,6 +1,7 @@
 """Run the subcommand `search`: a single query, a prompt, or a web page."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -29,7 +30,7 @@ def run_search(args: argparse.Namespace) -> None:
     device = choose_device(args.device)
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
     limit_threads()
-    corpus = Corpus.from_directory(args.input_dir)
+    corpus = Corpus.from_paths(*args.inputs)
     with Searcher(corpus, checkpoints, device, args.cache_dir) as searcher:
         systems, message = choose_systems(args.systems, searcher, device)
         if message:
@@ -61,7 +62,7 @@ def choose_systems(names: Sequence[str], searcher: Searcher, device: torch.devic
     elif device.type == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     else:
-        command = f"./run.sh index -i {searcher.corpus.directory} --cache-dir DIR"
+        command = shlex.join(["./run.sh", "index", *searcher.corpus.flags, "--cache-dir", "DIR"])
         reason = f"{primary.name} takes seconds per query until `{command}` has encoded all premises"
     message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
     return [get_system(DEFAULT_LEXICAL_SYSTEM)], message

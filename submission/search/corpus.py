@@ -1,4 +1,4 @@
-"""Read a directory or data frame as a corpus, which is searched by queries instead of topics."""
+"""Read an input or a data frame as a corpus, which is searched by queries instead of topics."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from typing import Self
 import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
-from submission.data.dataset import Dataset, DatasetReader
-from submission.data.tirex import TirexReader
+from submission.data.dataset import Dataset
+from submission.data.input_files import format_paths
+from submission.data.readers import DatasetReader, open_reader
 from submission.storage.hashing import combine_hashes
 from submission.timing import Stopwatch
 
@@ -18,22 +19,21 @@ from submission.timing import Stopwatch
 class Corpus(Dataset):
     """Documents without topics or a supplied ranking; every query searches all of them."""
 
-    def __init__(self, reader: DatasetReader, directory: Path) -> None:
-        """Create a corpus from the documents of a reader; the directory is used for display only."""
-        self.reader, self.directory, self.description = reader, directory, reader.format_name
+    def __init__(self, reader: DatasetReader, *paths: Path, name: str) -> None:
+        """Create a corpus from the documents of a reader; `paths` and `name` are used for display only."""
+        self.reader, self.paths, self.name, self.description = reader, paths, name, reader.format_name
         self.stopwatch, self.topics = Stopwatch(), pd.DataFrame({"qid": [], "query": []}, dtype=object)
         self.ranking_file = self._run_file = self._sorted_ranking = None
 
     @classmethod
-    def from_directory(cls, directory: Path) -> Self:
-        """Create a corpus from an input directory, ignoring its topics, if any."""
-        is_tirex = TirexReader.matches(directory)
-        return cls(TirexReader(directory) if is_tirex else ArgsMeReader(directory, has_topics=False), directory)
+    def from_paths(cls, *paths: Path) -> Self:
+        """Create a corpus from an input, ignoring its topics, if any."""
+        return cls(open_reader(*paths, has_topics=False), *paths, name=format_paths(paths))
 
     @classmethod
     def from_frame(cls, documents: pd.DataFrame) -> Self:
         """Create a corpus from a frame `docno conclusion premise`."""
-        corpus = cls(_FrameReader(documents), Path("arguments"))
+        corpus = cls(_FrameReader(documents), name="arguments")
         texts = "\0".join(text for column in documents for text in documents[column])
         corpus.corpus_fingerprint = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()
         return corpus

@@ -31,7 +31,7 @@ def run_index(args: argparse.Namespace) -> None:
         stages = [get_system(name).stage for name in args.systems or [PRIMARY_SYSTEM]]
         components = list(dict.fromkeys(component for stage in stages for component in iter_components(stage)))
         with CacheDirectory(args.cache_dir, Path()) as cache:
-            execution = Execution(Corpus.from_directory(args.input_dir), checkpoints, device, cache, engine)
+            execution = Execution(Corpus.from_paths(*args.inputs), checkpoints, device, cache, engine)
             build_indexes(components, execution)
     log.info("index of %d documents in %s", len(execution.documents.searchable_docnos), args.cache_dir)
 

@@ -29,7 +29,7 @@ def build_corpus(arguments: Arguments) -> Corpus:
         UsageError: If `arguments` is a single string.
     """
     if isinstance(arguments, Path):
-        return Corpus.from_directory(arguments)
+        return Corpus.from_paths(arguments)
     if isinstance(arguments, str):
         raise UsageError("arguments is a single string; pass a list of texts, a data frame, or a Path")
     if not isinstance(arguments, pd.DataFrame):

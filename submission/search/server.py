@@ -52,10 +52,10 @@ class SearchServer(ThreadingHTTPServer):
             raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
         self.searcher = searcher
         self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
-        checkpoints, directory = searcher.checkpoints, searcher.corpus.directory
+        checkpoints, corpus = searcher.checkpoints, searcher.corpus
         available_names = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
-        corpus_name = "sample" if directory == SAMPLE_INPUT else str(directory)
-        self.site = SiteSettings(corpus_name, available_names, _load_examples(directory))
+        corpus_name = "sample" if corpus.paths == (SAMPLE_INPUT,) else corpus.name
+        self.site = SiteSettings(corpus_name, available_names, _load_examples(*corpus.paths))
 
     @property
     def url(self) -> str:
@@ -149,9 +149,9 @@ def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) 
         server.serve_forever()
 
 
-def _load_examples(directory: Path) -> list[str]:
-    """Return the first MAX_EXAMPLES topic titles of an input directory; [] if its topics are missing or invalid."""
+def _load_examples(*paths: Path) -> list[str]:
+    """Return the first MAX_EXAMPLES topic titles of an input; [] if its topics are missing or invalid."""
     try:
-        return Dataset(directory).topics["query"].tolist()[:MAX_EXAMPLES]
+        return Dataset(*paths).topics["query"].tolist()[:MAX_EXAMPLES]
     except InputError:
         return []

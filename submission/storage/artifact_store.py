@@ -301,4 +301,4 @@ def _read_if_exists(file: Path) -> bytes:
 
 def _xxh3_file(file: Path) -> str:
     with open_regular(file) as stream:
-        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()  # type: ignore[arg-type]  # see `sha256_file`
+        return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()

@@ -9,8 +9,8 @@ import shutil
 import stat
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from submission.errors import SPACE_ERRORS, OutputError, escape_undecodable
 
@@ -121,7 +121,7 @@ def recover_directory(directory: Path) -> None:
             backup.replace(directory)
 
 
-def open_regular(file: Path) -> BinaryIO:
+def open_regular(file: Path) -> BufferedReader:
     """Open a file for reading; raise OSError if it is not a regular file (opening a FIFO would block)."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
     mode = os.fstat(descriptor).st_mode
@@ -147,4 +147,4 @@ def remove_if_possible(file: Path) -> None:
 def sha256_file(file: Path) -> str:
     """Return the SHA-256 of a regular file in hexadecimal; raise OSError as `open_regular` does."""
     with open_regular(file) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]  # typeshed requires readinto, which BinaryIO lacks
+        return hashlib.file_digest(stream, "sha256").hexdigest()

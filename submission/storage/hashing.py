@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from submission.errors import build_unreadable_input_error
-from submission.storage.atomic_files import get_printable_name, sha256_file
+from submission.storage.archives import open_file
+from submission.storage.atomic_files import get_printable_name
 
 
 def combine_hashes(hashes: Mapping[str, str]) -> str:
@@ -16,7 +17,11 @@ def combine_hashes(hashes: Mapping[str, str]) -> str:
 def hash_input_files(files: Iterable[Path]) -> dict[str, str]:
     """Return the SHA-256 of input files by file name; raise InputError if a file is unreadable."""
     try:
-        return {get_printable_name(file): sha256_file(file) for file in files}
+        hashes = {}
+        for file in files:
+            with open_file(file) as stream:
+                hashes[get_printable_name(file)] = hashlib.file_digest(stream, "sha256").hexdigest()
+        return hashes
     except OSError as error:
         raise build_unreadable_input_error(error) from None
 

@@ -90,7 +90,7 @@ def _stream(files: list[Path]) -> list[str]:
     """Stream the corpus in the directory of `files` to a temporary cache directory, and return its docnos."""
     directory = files[0].parent
     with tempfile.TemporaryDirectory(dir=directory) as folder, CacheDirectory(Path(folder), directory) as cache:
-        return open_document_store(Corpus.from_directory(directory), cache).collection_docnos
+        return open_document_store(Corpus.from_paths(directory), cache).collection_docnos
 
 
 if __name__ == "__main__":

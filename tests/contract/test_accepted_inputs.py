@@ -138,8 +138,8 @@ def test_topics_and_documents_are_read(name: str, tmp_path: Path) -> None:
 
 def read_all(directory: Path) -> list[list[list[object]]]:
     """Read all that a directory contains: topics, documents, candidates, a run and qrels."""
-    runs, qrels = [*directory.glob("run*")], [*directory.glob("qrels*")]
-    dataset = Dataset(directory, *runs)
+    run, qrels = next(directory.glob("run*"), None), [*directory.glob("qrels*")]
+    dataset = Dataset(directory, input_run=run)
     frames = [dataset.topics, dataset.documents, *(read_qrels(file) for file in qrels)]
     ranking = dataset.get_supplied_ranking(lambda docnos: set(docnos) - set(dataset.documents["docno"]))
     return [frame.to_numpy().tolist() for frame in (*frames, *([] if ranking is None else [ranking]))]
@@ -217,10 +217,10 @@ def test_run_precedes_candidates_and_retrieval(tmp_path: Path) -> None:
     run = gzip.compress(b"10 Q0 d0 1 7.5 t\n10 Q0 d3 2 7 t\n2 Q0 d2 1 1 t\n")
     runs = write_files(tmp_path / "run", {"run.txt.gz": run})
     for path in (runs, runs / "run.txt.gz"):
-        reranked = Dataset(directory, path)
+        reranked = Dataset(directory, input_run=path)
         assert read_supplied_rows(reranked) == [("2", "d2"), ("10", "d0"), ("10", "d3")]
         assert reranked.description.endswith(f"re-ranking the documents of {runs / 'run.txt.gz'}")
-    assert len({dataset.fingerprint, reranked.fingerprint, Dataset(directory, runs, order="score").fingerprint}) == 3
+    assert len({dataset.fingerprint, reranked.fingerprint, Dataset(directory, input_run=runs, order="score").fingerprint}) == 3
     assert reranked.corpus_fingerprint == dataset.corpus_fingerprint
 
 

@@ -33,7 +33,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @contextmanager
 def open_execution(checkpoints: Path, source: Path, run: Path | None = None, qid: str | None = None) -> Iterator[Execution]:
     with CacheDirectory(None, source) as cache:
-        yield Execution(Dataset(source, run, qid), CheckpointStore(checkpoints), CPU, cache)
+        yield Execution(Dataset(source, input_run=run, qid=qid), CheckpointStore(checkpoints), CPU, cache)
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +47,20 @@ def execution(topics_and_corpus: Path, all_checkpoints_dir: Path) -> Iterator[Ex
 def reranking(execution: Execution, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Execution]:
     """Open an execution that re-ranks the run of `write_supplied_run`."""
     run = write_supplied_run(execution, tmp_path_factory.mktemp("run"))
-    with open_execution(execution.checkpoints.directory, execution.input.directory, run) as reranking:
+    with open_execution(execution.checkpoints.directory, *execution.input.paths, run) as reranking:
         yield reranking
 
 
 @pytest.fixture(scope="module")
 def single_topic(execution: Execution) -> Iterator[Execution]:
     """Open an execution that ranks topic 2 only."""
-    with open_execution(execution.checkpoints.directory, execution.input.directory, qid="2") as single_topic:
+    with open_execution(execution.checkpoints.directory, *execution.input.paths, qid="2") as single_topic:
         yield single_topic
 
 
 @pytest.fixture(scope="module")
 def searcher(execution: Execution) -> Iterator[Searcher]:
-    with Searcher(Corpus.from_directory(execution.input.directory), execution.checkpoints, CPU) as searcher:
+    with Searcher(Corpus.from_paths(*execution.input.paths), execution.checkpoints, CPU) as searcher:
         yield searcher
 
 

@@ -34,7 +34,7 @@ Fetch = Callable[..., tuple[int, dict[str, str], str]]
 def server() -> Iterator[SearchServer]:
     """Serve the sample on a free port."""
     with (
-        Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
+        Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher,
         SearchServer(searcher, [get_system("dirichlet")], 5, 0) as server,
     ):
         Thread(target=server.serve_forever, daemon=True).start()

@@ -30,7 +30,7 @@ def add_parsers(commands: cli.Commands) -> None:
     help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
     parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help=help_text)
     cli.add_path(parser, "--qrels", required=True, metavar="FILE", help=QRELS_HELP)
-    cli.add_options(parser, "input_dir", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
+    cli.add_options(parser, "inputs", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
     add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
 
     commands.add("docs", _update_docs, "update the generated sections of the READMEs", aliases=["readme"])

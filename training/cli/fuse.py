@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from submission.cli import Commands, add_options, add_path
 from submission.errors import UsageError, escape_undecodable
-from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir, get_output, open_execution, parse_named_path
+from training.cli.options import QRELS_HELP, add_inputs, add_output, add_work_dir, get_output, open_execution, parse_named_path
 
 if TYPE_CHECKING:
     from submission.systems.catalogue import System
@@ -23,7 +23,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("fusion", metavar="FUSION", help=help_text)
     help_text = f"learned fusion only: {QRELS_HELP}; with a second file, e.g. quality=FILE, labels are weighted means of both"
     parser.add_argument("--qrels", type=parse_named_path, action="append", default=[], metavar="[NAME=]FILE", help=help_text)
-    add_input(parser, "learned fusion only: judged input (topics and corpus)", required=False)
+    add_inputs(parser, "learned fusion only: judged input (topics and corpus); repeatable", required=False)
     add_work_dir(parser, "working directory, which caches finished steps; for an ensemble: prepared by `prepare pairs`")
     add_options(parser, "checkpoint_dir")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
@@ -41,7 +41,7 @@ def _fuse(args: argparse.Namespace) -> None:
     system = SYSTEMS.get(args.fusion)
     if system and isinstance(system.stage, EnsembleStage):
         _fuse_ensemble(system, args)
-    elif missing_flags := [flag for flag, value in (("-i", args.input_dir), ("--qrels", args.qrels)) if not value]:
+    elif missing_flags := [flag for flag, value in (("-i", args.inputs), ("--qrels", args.qrels)) if not value]:
         raise UsageError(f"fuse {args.fusion}: a learned fusion is fitted to judgments; add {' and '.join(missing_flags)}")
     else:
         _fuse_learned(args)

@@ -30,6 +30,11 @@ def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = 
     add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
 
+def add_inputs(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
+    """Add the option --input for topics and corpus, which is repeatable."""
+    add_path(parser, "-i", "--input", metavar="INPUT", dest="inputs", action="append", required=required, help=help_text)
+
+
 def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
     """Add the option --work-dir, by default a required one."""
     parser.add_argument("--work-dir", "--work", type=parse_work_dir, required=required, metavar="WORK_DIR", help=help_text)
@@ -133,7 +138,7 @@ def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir:
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.execution import CheckpointStore, Execution
 
-    dataset = Dataset(args.input_dir, getattr(args, "input_run", None), order=getattr(args, "order", "auto"))
+    dataset = Dataset(*args.inputs, input_run=getattr(args, "input_run", None), order=getattr(args, "order", "auto"))
     checkpoints = CheckpointStore(args.checkpoint_dir)
     with CacheDirectory(cache_dir, output_dir) as cache:
         yield Execution(dataset, checkpoints, choose_device(args.device), cache)

@@ -51,7 +51,7 @@ def _add_published_data(kinds: Commands) -> None:
 
 def _add_distillation(kinds: Commands) -> None:
     parser = _add_kind(kinds, "distillation", _prepare_scores, "scores of a teacher system for debate titles", "distilled")
-    add_options(parser, "input_dir")
+    add_options(parser, "inputs")
     help_text = "XML file of topics; titles similar to these or to the input's topics are dropped; repeatable"
     add_path(parser, "--exclude-topics", "--topics", action="append", default=[], metavar="FILE", help=help_text)
     parser.add_argument("--teacher", "--system", default="fusion", metavar="SYSTEM", help="name of the teacher system")
@@ -131,7 +131,7 @@ def _prepare_scores(args: argparse.Namespace) -> None:
     teacher, checkpoints = get_system(args.teacher), CheckpointStore(args.checkpoint_dir)
     settings = DistillationSettings(args.titles, args.documents, args.seed)
     with CacheDirectory(args.work_dir, args.work_dir) as cache:
-        titles = build_title_input(args.input_dir, args.exclude_topics, settings)
+        titles = build_title_input(args.inputs, args.exclude_topics, settings)
         execution = Execution(titles, checkpoints, choose_device(args.device), cache)
         prepare_distillation(teacher, execution, args.exclude_topics, settings, args.work_dir, args.overwrite)
 

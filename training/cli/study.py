@@ -111,7 +111,7 @@ def _add_trials(studies: Commands) -> None:
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
-    options.add_input(parser, "topics and corpus")
+    options.add_inputs(parser, "topics and corpus; repeatable")
     options.add_work_dir(parser, CACHE_HELP)
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")

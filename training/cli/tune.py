@@ -14,7 +14,7 @@ def add_parsers(commands: Commands) -> None:
     parser = commands.add("tune", _tune, description)
     parser.add_argument("grid", metavar="GRID", help="grid name in training/configs/grids, .toml file, or `tfr_bert`")
     options.add_fold_qrels(parser)
-    options.add_input(parser, "judged input: topics and corpus")
+    options.add_inputs(parser, "judged input: topics and corpus; repeatable")
     options.add_measure(parser)
     help_text = "cache of finished points (default: a temporary directory); for `tfr_bert`: prepared by `prepare quality`"
     options.add_work_dir(parser, help_text, required=False)

@@ -38,11 +38,11 @@ class DistillationSettings:
 
 
 class DebateTitleInput(Dataset):
-    """Input that consists of the corpus of a directory and debate titles as topics."""
+    """Input that consists of the corpus of another input and debate titles as topics."""
 
-    def __init__(self, directory: Path, titles: Sequence[str]) -> None:
-        """Create the input from a directory with a corpus, and debate titles."""
-        super().__init__(directory)
+    def __init__(self, *paths: Path, titles: Sequence[str]) -> None:
+        """Create the input from the paths of an input with a corpus, and debate titles."""
+        super().__init__(*paths)
         self._titles = titles
 
     @cached_property
@@ -57,26 +57,26 @@ class DebateTitleInput(Dataset):
 
 
 def build_title_input(
-    directory: Path, excluded_topic_files: Sequence[Path], settings: DistillationSettings
+    paths: Sequence[Path], excluded_topic_files: Sequence[Path], settings: DistillationSettings
 ) -> DebateTitleInput:
     """Combine the corpus of a Touché input with at most `settings.max_titles` sampled debate titles as topics.
 
     Titles that paraphrase a topic of the input or of an excluded topic file are left out; raise InputError if none remains.
     """
-    dataset = Dataset(directory)
+    dataset = Dataset(*paths)
     excluded_topics = dataset.topics["query"].tolist()
     for file in excluded_topic_files:
         topics, faults = read_topics([file])
         raise_first(faults)
         excluded_topics += topics["query"].tolist()
-    all_titles = read_debate_titles(find_corpus_files(directory))
+    all_titles = read_debate_titles(find_corpus_files(*paths))
     titles = exclude_paraphrases(all_titles, excluded_topics)
     log.info("%d debate titles, %d after removing paraphrases of topics", len(all_titles), len(titles))
     if not titles:
         cause = f"all {len(all_titles)} debate titles paraphrase a topic" if all_titles else "no debate titles"
-        raise InputError(f"{directory}: {cause}; use a larger corpus")
+        raise InputError(f"{dataset.name}: {cause}; use a larger corpus")
     sample = create_generator(settings.seed, RandomStream.DEBATE_TITLES).permutation(len(titles))[: settings.max_titles]
-    return DebateTitleInput(directory, [titles[index] for index in np.sort(sample)])
+    return DebateTitleInput(*paths, titles=[titles[index] for index in np.sort(sample)])
 
 
 def prepare_distillation(
@@ -129,7 +129,7 @@ def _write_scores(system: System, execution: Execution, settings: DistillationSe
             lists.append(selected_documents.assign(data=system.name, debate=titles[qid], topic=titles[qid]))
     if not lists:
         raise InputError(
-            f"{execution.input.directory}: for none of {len(titles)} titles does {system.name} rank at least "
+            f"{execution.input.name}: for none of {len(titles)} titles does {system.name} rank at least "
             f"{settings.documents_per_title} documents with different scores; lower --documents or use a larger corpus"
         )
     table = pd.concat(lists, ignore_index=True)

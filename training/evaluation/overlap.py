@@ -85,11 +85,11 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
 def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
     """Log how many topics with a relevant document the input contains; raise InputError if there are none."""
     evaluated = get_evaluated_topics(qrels)
-    common = find_common_topics(dataset.topics["qid"].tolist(), qrels, dataset.directory, qrels_name)
+    common = find_common_topics(dataset.topics["qid"].tolist(), qrels, dataset.name, qrels_name)
     absent = [qid for qid in evaluated if qid not in common]
     missing = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
     level = logging.WARNING if missing else logging.INFO
-    log.log(level, "%s × %s: %d of %d judged topics%s", dataset.directory, qrels_name, len(common), len(evaluated), missing)
+    log.log(level, "%s × %s: %d of %d judged topics%s", dataset.name, qrels_name, len(common), len(evaluated), missing)
 
 
 def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:

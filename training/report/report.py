@@ -99,7 +99,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     candidate_recall = _count_candidates(qrels, execution)
     topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
-        dataset.directory,
+        dataset.flags,
         directory=directory.resolve().name,
         qrels=qrels_file.name,
         corpus_note=dataset.description,
@@ -119,13 +119,13 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), output.stat().st_size / 1e6)
 
 
-def _render(input_dir: Path, **variables: Any) -> str:
-    """Render the report's template as HTML; its `search` commands have the input `input_dir`."""
+def _render(input_flags: Sequence[str], **variables: Any) -> str:
+    """Render the report's template as HTML; its `search` commands have `input_flags`."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", "-i", str(input_dir), "--", query])
+    environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", *input_flags, "--", query])
     return environment.get_template(REPORT_TEMPLATE.name).render(
         measure=MEASURE,
         columns=OTHER_MEASURES,
@@ -188,7 +188,7 @@ def _check_same_input(directory: Path, dataset: Dataset) -> None:
         log.warning("%s: no %s; cannot verify the runs' input", directory, FINGERPRINT_FILE)
         return
     if input_fingerprint != dataset.fingerprint:
-        raise InputError(f"{directory}: the runs are on another input than {dataset.directory}; pass the runs' input with -i")
+        raise InputError(f"{directory}: the runs are on another input than {dataset.name}; pass the runs' input with -i")
 
 
 def _sort_by_measure(systems: Iterable[str], measure: str, values: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -330,7 +330,7 @@ def _read_documents(dataset: Dataset, docnos: set[str]) -> pd.DataFrame:
     documents = dataset.documents[dataset.documents["docno"].isin(docnos)].set_index("docno")
     unknown_docnos = sorted(docnos - set(documents.index))
     if unknown_docnos:
-        raise InputError(f"{dataset.directory}: document {unknown_docnos[0]} of a run is missing; pass the runs' input with -i")
+        raise InputError(f"{dataset.name}: document {unknown_docnos[0]} of a run is missing; pass the runs' input with -i")
     return documents
 
 

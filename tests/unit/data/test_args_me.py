@@ -47,7 +47,7 @@ def open_corpus(tmp_path: Path) -> OpenMetadata:
         for name, text in (contents or {}).items():
             (tmp_path / name).write_text(text, encoding="utf-8")
         with CacheDirectory(tmp_path / "work", tmp_path) as cache:
-            corpus = Corpus.from_directory(tmp_path)
+            corpus = Corpus.from_paths(tmp_path)
             return open_metadata(corpus.args_me_files, corpus.corpus_fingerprint, cache)
 
     return write_and_open

@@ -27,7 +27,7 @@ TEXTS = [f"zoos {PREMISE}", f"golf {PREMISE[5:]}, not cruel but good for the leg
 def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> None:
     row = {"qid": "1", "query": "zoos", "docno": "d", "text": "zoos are cruel " * 8, "rank": 1, "score": 2.0}
     (tmp_path / "rerank.jsonl").write_text(json.dumps(row) + "\n")
-    corpus, dataset = Corpus.from_directory(tmp_path), Dataset(tmp_path)
+    corpus, dataset = Corpus.from_paths(tmp_path), Dataset(tmp_path)
     assert corpus.corpus_fingerprint == dataset.corpus_fingerprint
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
     assert (corpus.get_supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
@@ -36,11 +36,11 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> Non
 
 def test_corpus_needs_no_topics(tmp_path: Path) -> None:
     shutil.copy(SAMPLE / "idebate.json", tmp_path)
-    assert len(Corpus.from_directory(tmp_path).documents) == 80
+    assert len(Corpus.from_paths(tmp_path).documents) == 80
 
 
 def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
-    corpus = Corpus.from_directory(SAMPLE)
+    corpus = Corpus.from_paths(SAMPLE)
     inputs = [corpus.with_queries(build_topics(query)) for query in ("zoos", "zoo s")]
     assert len({dataset.fingerprint for dataset in inputs}) == 2
     assert {dataset.corpus_fingerprint for dataset in inputs} == {corpus.corpus_fingerprint}
@@ -93,7 +93,7 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
             )
             for docno in (7.0, True, None, "a b", "", b"a")
         ),
-        (Path("/nonexistent"), "/nonexistent: input directory not found"),
+        (Path("/nonexistent"), "/nonexistent: input not found"),
     ],
 )
 def test_invalid_arguments_raise(arguments: Any, message: str) -> None:

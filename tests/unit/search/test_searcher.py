@@ -29,7 +29,7 @@ GPU = torch.device("cuda")
 def choose_system_names(
     names: list[str], device: torch.device, checkpoints: Path = CHECKPOINT_DIR, cache_dir: Path | None = None
 ) -> tuple[list[str], str]:
-    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(checkpoints), device, cache_dir) as searcher:
+    with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(checkpoints), device, cache_dir) as searcher:
         systems, message = choose_systems(names, searcher, device)
     return [system.name for system in systems], message
 
@@ -56,7 +56,7 @@ DIRICHLET = [get_system("dirichlet")]
 def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Searcher]:
     """Open a searcher of the sample, and check that it deletes its temporary files at the end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Searcher(Corpus.from_directory(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as instance:
+    with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as instance:
         yield instance
     assert list(tmp_path.iterdir()) == []
 
