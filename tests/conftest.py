@@ -29,7 +29,6 @@ from submission.__main__ import main as run_submission
 from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.dataset import Dataset
 from submission.data.input_files import raise_first
-from submission.data.topics import read_topics
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from submission.fusion.quality import QualityInterpolation
@@ -41,7 +40,6 @@ from submission.models.enrichers.deepct import DeepCT
 from submission.models.enrichers.targer import TARGER
 from submission.models.ranker import Ranker
 from submission.models.rankers import get_ranker_class, list_rankers
-from submission.models.rankers.knrm import KNRM
 from submission.paths import CHECKPOINT_DIR
 from submission.retrieval import dense, latent, term_index
 from submission.retrieval.fields import Fields
@@ -146,11 +144,8 @@ def make_input(tmp_path: Path) -> Callable[..., Path]:
 def checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Create a checkpoint directory with a tiny untrained KNRM, and make KNRM the primary system."""
     monkeypatch.setattr(catalogue, "PRIMARY_SYSTEM", "knrm")
-    torch.manual_seed(0)
-    tokeniser = WordTokeniser(Vocabulary(sorted(set(PREMISE.split()) | {"golf", "cruel"})), MaxLengths())
-    ranker, directory = KNRM(KNRM.Config(vocabulary=len(tokeniser.vocabulary), dimensions=8)), tmp_path / "checkpoints"
-    save_network(directory / "knrm", RankerCheckpoint, ranker, tokeniser, {"MAP@20": 1.0}, {"note": "a test"}, "# test\n")
-    return directory
+    write_tiny_ranker(tmp_path / "checkpoints", "knrm", seed=0)
+    return tmp_path / "checkpoints"
 
 
 @pytest.fixture
@@ -405,13 +400,6 @@ def load_documents(directory: Path) -> pd.DataFrame:
     documents, faults = read_arguments(find_corpus_files(directory))
     raise_first(faults)
     return documents
-
-
-def load_topics(files: list[Path]) -> pd.DataFrame:
-    """Load the topics of topic files; raise the first fault, if any, as InputError."""
-    topics, faults = read_topics(files)
-    raise_first(faults)
-    return topics
 
 
 class ParsedPage(HTMLParser):
