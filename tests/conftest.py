@@ -1,7 +1,5 @@
 """Fixtures and helpers for all tests: small inputs, untrained networks and checkpoints."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,8 +4,6 @@ A mutation (an entry of mutations.toml) replaces a piece of a module, so that us
 applied to a copy of the tracked files, in which the tests of the module run first, then all tests that are not slow.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

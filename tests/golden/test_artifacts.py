@@ -4,8 +4,6 @@ Cache keys exclude the modules in `RESULT_NEUTRAL_MODULES` of `submission.storag
 although no key changes, one of these modules affects results and must be removed from that set.
 """
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Callable

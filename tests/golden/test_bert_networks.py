@@ -1,7 +1,5 @@
 """BERT rankers compared with values of the reference code (see the README of each directory in data/)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

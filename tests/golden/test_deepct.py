@@ -1,7 +1,5 @@
 """DeepCT compared with values of the reference code (see data/deepct/README.md)."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

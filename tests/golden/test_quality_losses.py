@@ -1,7 +1,5 @@
 """Listwise losses compared with values of TF-Ranking (see the README in data/tfr_losses)."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from safetensors.torch import load_file

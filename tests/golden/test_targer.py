@@ -1,7 +1,5 @@
 """TARGER's tagger compared with the reference code, for both RNN cells (see the README of each directory in data/)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

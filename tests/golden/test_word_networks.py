@@ -1,7 +1,5 @@
 """Word-based rankers and SNRM compared with values of the reference code (see the README of each directory in data/)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

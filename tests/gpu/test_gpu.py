@@ -1,7 +1,5 @@
 """Tests that every ranker computes nearly the same scores on a GPU as on the CPU."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """Tests that imports respect layers, contain no cycle and stay in a library's places."""
 
-from __future__ import annotations
-
 import ast
 from graphlib import TopologicalSorter
 from pathlib import Path

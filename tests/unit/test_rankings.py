@@ -1,7 +1,5 @@
 """Tests of rankings and of runs: order, truncation, serialisation, validation, and overwriting the runs of a directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

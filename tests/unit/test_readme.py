@@ -1,7 +1,5 @@
 """Tests of READMEs (links, sizes, generated sections, commands, example), Dockerfile, requirements and changelog."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

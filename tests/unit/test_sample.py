@@ -1,7 +1,5 @@
 """Tests of the bundled sample: its size, judgments, ids and topics."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of the ids, stances and portals of args.me."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

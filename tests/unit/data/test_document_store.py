@@ -1,7 +1,5 @@
 """Tests of document stores, built from input files in batches and reopened from the cache directory."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sqlite3

@@ -1,7 +1,5 @@
 """Tests of shards and engines: resumption, shared cache directories, progress, pickled checkpoints, devices and addresses."""
 
-from __future__ import annotations
-
 import logging
 import operator
 import pickle

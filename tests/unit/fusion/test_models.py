@@ -1,7 +1,5 @@
 """Tests of fusion models of all kinds: saving and reading, formulas, fingerprints, and refusal of invalid parameters."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

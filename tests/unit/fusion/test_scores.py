@@ -1,7 +1,5 @@
 """Tests of the scores of fusion models against hand-computed values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

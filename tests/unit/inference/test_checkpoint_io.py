@@ -1,7 +1,5 @@
 """Tests of checkpoints of rankers and enrichers: loading, fingerprints, probes, and pickling by path."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder precision."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of scoring and enriching documents: order, batches, shards, and the estimate of time and size."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """Tests of SNRM, DRMM, TFR-BERT and TARGER against slower or exacter computations."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

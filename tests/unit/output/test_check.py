@@ -1,7 +1,5 @@
 """Tests of the `check` command: all issues of a run, an input and the checkpoints are reported."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Tests of the dense index against brute-force search, and of its vectors against sentence-transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

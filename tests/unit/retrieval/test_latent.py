@@ -1,7 +1,5 @@
 """Tests of the latent index of SNRM against dot products of dense vectors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of the term index against counts of terms, and of BM25, Dirichlet and RM3 against values computed by hand."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable

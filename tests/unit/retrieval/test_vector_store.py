@@ -1,7 +1,5 @@
 """Tests that a vector store keeps each vector until its record is damaged, also with several processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from pathlib import Path

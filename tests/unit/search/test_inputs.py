@@ -1,7 +1,5 @@
 """Tests of corpora and queries passed as Python objects, and of the index of a corpus."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tests of results rendered as a page and in a terminal."""
 
-from __future__ import annotations
-
 import re
 from io import StringIO
 

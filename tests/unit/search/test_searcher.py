@@ -1,7 +1,5 @@
 """Tests of the selected systems, of temporary files, and of concurrent requests."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable, Iterator

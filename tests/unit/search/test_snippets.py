@@ -1,7 +1,5 @@
 """Tests of snippets, their matches, and highlights of enrichments."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import chain

@@ -1,7 +1,5 @@
 """Tests of artifact stores: reuse, damage, interruptions, the manifest and its journal."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

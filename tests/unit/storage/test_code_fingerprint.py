@@ -1,7 +1,5 @@
 """Tests of code fingerprints: edits that change the hash of a module, modules that count, and dependencies of results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of temporary and persistent cache directories, of locks, and of checkpoint directories, which are always complete."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Tests of normalised texts, of their Unicode characters, and of texts that contain special tokens."""
 
-from __future__ import annotations
-
 import hashlib
 import unicodedata
 from collections.abc import Callable

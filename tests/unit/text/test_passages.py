@@ -1,7 +1,5 @@
 """Tests of passages, which consist of whole sentences, and of their words, word pieces, surface tokens and characters."""
 
-from __future__ import annotations
-
 import re
 
 from hypothesis import given

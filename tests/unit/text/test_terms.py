@@ -1,7 +1,5 @@
 """Tests of index terms, vocabularies and their ids."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

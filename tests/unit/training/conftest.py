@@ -1,7 +1,5 @@
 """Fixtures for Augmented SBERT: small untrained encoders and data sets in the published formats."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of experiments: order, caching and repair of results, and the end of worker processes."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

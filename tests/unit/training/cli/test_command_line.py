@@ -1,7 +1,5 @@
 """Tests of the training command line: subcommands, measures and conflicting arguments."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the study that trains variants of recipes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

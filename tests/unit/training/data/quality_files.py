@@ -1,7 +1,5 @@
 """Write small argument-quality data sets in the published formats."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

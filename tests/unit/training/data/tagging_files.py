@@ -1,7 +1,5 @@
 """Write small tagged documents in the format of TARGER's authors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

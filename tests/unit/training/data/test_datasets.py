@@ -1,7 +1,5 @@
 """Tests of the readers of published data sets: values, lines of faults, splits and prepared tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path

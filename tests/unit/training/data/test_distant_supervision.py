@@ -1,7 +1,5 @@
 """Tests of the split by conclusion, and of the negatives that are sampled or retrieved for arguments."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of converting ONNX encoders: dequantised weights, repair of damaged files, and refused sources and names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of tagged documents, and of the labels and metrics of term weighting."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

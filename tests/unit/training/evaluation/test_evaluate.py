@@ -1,7 +1,5 @@
 """Tests of evaluation: hand-computed values, ir_measures, and unusual runs and qrels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import log2
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compare significance tests, intervals and the similarity of rankings with hand-computed and enumerated values."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import nan
 from pathlib import Path

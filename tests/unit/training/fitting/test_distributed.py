@@ -1,7 +1,5 @@
 """Tests of distributed training: average gradients, random dropout, and the limit of the number of processes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of the initialisation from clusters, of LazyAdam, and of pairwise losses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

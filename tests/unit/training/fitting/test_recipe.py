@@ -1,7 +1,5 @@
 """Test shipped and invalid recipes, and the schedule of steps, validations and learning rates."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

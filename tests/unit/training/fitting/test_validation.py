@@ -1,7 +1,5 @@
 """Compare training lists, MarginMSE and validation metrics with hand-computed values; tests/golden tests the other losses."""
 
-from __future__ import annotations
-
 from math import log2
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tests of labels, learners and the regression of the ensemble on synthetic pools and scores."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

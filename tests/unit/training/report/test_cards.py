@@ -1,7 +1,5 @@
 """Test that the cards of shipped checkpoints equal newly rendered cards."""
 
-from __future__ import annotations
-
 import re
 
 import jinja2

@@ -1,7 +1,5 @@
 """Tests of Augmented SBERT: networks, pairs, retrieval metrics, study and checkpoint."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

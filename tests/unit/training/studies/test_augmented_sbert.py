@@ -1,7 +1,5 @@
 """Tests of the Augmented SBERT study on small data: table, trials and metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partialmethod
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of the quality metrics against hand-computed values and scipy, and of the length baseline."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Tests of the argument-quality study on small data: folds, settings, table, cached scores and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of sampled pairs and of seed optimisation: selection, equality with an uninterrupted run, and resumption."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

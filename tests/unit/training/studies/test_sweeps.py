@@ -1,7 +1,5 @@
 """Tests of the sweeps of Augmented SBERT on small data."""
 
-from __future__ import annotations
-
 from functools import partialmethod
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tests of the labels and losses of contrastive training and of distillation, and of the titles of distillation."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from math import log

@@ -1,7 +1,5 @@
 """Test held-out debates, losses and training on argument quality."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

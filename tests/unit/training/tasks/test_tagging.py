@@ -1,7 +1,5 @@
 """Tests of sequence tagging and of the language model that initialises the tagger: examples, losses, baselines and metrics."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

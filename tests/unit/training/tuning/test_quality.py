@@ -1,7 +1,5 @@
 """Tests of tuning quality re-ranking: grid, selection, checkpoint and cross-validation."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
