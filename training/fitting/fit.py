@@ -90,12 +90,11 @@ def fit(
     }
     run = _Run(recipe, trainee, task, provenance, checkpoint_dir)
     if trainee.check_trainable(recipe.training.epochs) and not recipe.task.is_trained_externally:
-        _train(run, work_dir / "fit" / name, device, restart, processes)
-        return
+        return _train(run, work_dir / "fit" / name, device, restart, processes)
     if processes.world_size > 1:
         raise UsageError(f"{name}: this recipe cannot be trained in several processes; run `fit` without torchrun")
     recipe.task.load_or_train_weights(recipe, trainee.network, work_dir, device)
-    run.write_final_checkpoint(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
+    return run.write_final_checkpoint(trainee.network, 0, float(recipe.training.epochs), run.measure_baselines(), [])
 
 
 @dataclass(frozen=True)

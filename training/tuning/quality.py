@@ -65,12 +65,11 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     judgments = load_webis_judgments(work_dir)
     network = stage.quality.load_checkpoint(execution.checkpoints)
     assert isinstance(network, RankerCheckpoint)
-    quality = network.score(list(zip(judgments["topic"], judgments["premise"], strict=True)), execution.device)
+    quality = network.score([*judgments[["topic", "premise"]].itertuples(index=False, name=None)], execution.device)
     webis_values = quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY]
     qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
     touche_values, qids = _evaluate_touche_topics(stage, qrels, execution)
-
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
     webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
@@ -82,8 +81,8 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     }
     table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
-    inputs = {**hash_input_files([qrels_file]), **load_source_hashes(work_dir, "webis")}
-    provenance = {"training_data": {"input": execution.input.file_hashes | inputs}, "quality": network.fingerprint}
+    inputs = execution.input.file_hashes | hash_input_files([qrels_file]) | load_source_hashes(work_dir, "webis")
+    provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
     readme = render_card(
         "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best].format_formula(),
         points=len(POINTS),
