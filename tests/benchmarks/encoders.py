@@ -18,7 +18,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from submission.data.dataset import Dataset
 from submission.engine.base import CPU
-from submission.inference.device import choose_precision
+from submission.inference.device import choose_precision, move_to_device
 from submission.inference.enricher_checkpoint import load_enricher
 from submission.inference.enrichment import annotate_texts, enrich_texts
 from submission.inference.pair_scoring import TokenCache, score_documents
@@ -77,7 +77,7 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
         return enrich_texts(documents, replace(deepct, precision=precision), CPU)
 
     def encode(precision: torch.dtype | None) -> object:
-        return encode_texts(ids, replace(sbert, precision=precision).get_network(CPU), CPU, precision)
+        return encode_texts(ids, move_to_device(sbert.network, CPU, precision), CPU, precision)
 
     bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
     kinds = ("deepct", "documents", len(documents), enrich), ("sbert", "premises", len(premises), encode)
