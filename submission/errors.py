@@ -17,7 +17,7 @@ READ_FIXES = {
     errno.EPERM: "change its permissions",
     errno.ENOENT: "check the path, or the target if it is a link",
     errno.ENOTDIR: "use the directory that contains it, or unpack the archive",
-    errno.EINVAL: "replace it",
+    errno.EINVAL: "choose another file",
 }
 SPACE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

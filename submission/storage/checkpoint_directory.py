@@ -43,6 +43,16 @@ def write_with_provenance(directory: Path, contents: Mapping[str, bytes], proven
     write_directory_atomic(directory, {**contents, PROVENANCE: encode_json({**provenance, "files": hashes})})
 
 
+@contextmanager
+def as_checkpoint_read_errors() -> Iterator[None]:
+    """Convert OSErrors of a function or `with` block that reads checkpoints to CheckpointErrors."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{error.filename}: {describe_read_error(error)}") from None
+
+
+@as_checkpoint_read_errors()
 def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify all files listed in provenance.json, which must include `files`, and return the SHA-256 by file name."""
     recover_directory(directory)
@@ -58,13 +68,8 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     if missing_files:
         raise CheckpointError(f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint from the release")
     for name, expected_hash in hashes.items():
-        file = directory / name
-        try:
-            file_hash = sha256_file(file)
-        except OSError as error:
-            raise CheckpointError(f"{file}: {describe_read_error(error)}") from None
-        if file_hash != expected_hash:
-            raise _build_damage_error(file, f"SHA-256 is not {expected_hash[:12]}…")
+        if sha256_file(directory / name) != expected_hash:
+            raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
     return hashes
 
 
@@ -75,13 +80,12 @@ def require_hashes(directory: Path, hashes: Collection[str], files: Collection[s
         raise _build_damage_error(directory / PROVENANCE, f"lists no hash of {', '.join(unlisted_files)}")
 
 
+@as_checkpoint_read_errors()
 def read_provenance(directory: Path) -> Provenance:
     """Read the provenance.json of a checkpoint directory, without verifying the files that it lists."""
     recover_directory(directory)
     try:
         return msgspec.json.decode(read_regular(directory / PROVENANCE), type=Provenance)
-    except OSError as error:
-        raise CheckpointError(f"{directory / PROVENANCE}: {describe_read_error(error)}") from None
     except (ValueError, RecursionError) as error:
         raise _build_damage_error(directory / PROVENANCE, error) from None
 

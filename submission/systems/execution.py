@@ -25,7 +25,7 @@ from submission.rankings import decode_rankings, encode_rankings, rank_by_score,
 from submission.storage.artifact_store import ArtifactStore
 from submission.storage.atomic_files import recover_directory
 from submission.storage.cache_directory import CacheDirectory
-from submission.storage.checkpoint_directory import read_config
+from submission.storage.checkpoint_directory import as_checkpoint_read_errors, read_config
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.explanation import ScoreExplanation
 
@@ -61,6 +61,7 @@ class Memo:
 class CheckpointStore:
     """The checkpoints in a directory; each is loaded once, on first use."""
 
+    @as_checkpoint_read_errors()
     def __init__(self, directory: Path, precision: torch.dtype | None = None) -> None:
         """Open the store; `precision` is the precision of its networks on the CPU (None: float32)."""
         if directory.is_file():
@@ -68,6 +69,7 @@ class CheckpointStore:
         self.directory, self.precision = directory, precision
         self._memo = Memo()
 
+    @as_checkpoint_read_errors()
     def has(self, name: str) -> bool:
         """Restore a checkpoint whose replacement was interrupted; return whether it exists, intact or damaged."""
         recover_directory(self.directory / name)

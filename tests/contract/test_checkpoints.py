@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import safetensors.torch
@@ -193,6 +194,14 @@ def test_causes_outside_intact_checkpoints_are_named(
     monkeypatch.undo()
     monkeypatch.setattr("submission.systems.execution.validate_rankings", fail)  # after the checkpoint has been loaded
     assert code == 4 or call("rank", "--system=knrm", "-o", tmp_path, *flags)[0] == 9
+
+
+@pytest.mark.parametrize("function", ["read_regular", "sha256_file", "recover_directory"])
+def test_unreadable_files_are_not_called_damaged(function: str, tiny_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = PermissionError(13, "Permission denied", "a/file")
+    monkeypatch.setattr(f"submission.storage.checkpoint_directory.{function}", Mock(side_effect=error))
+    with pytest.raises(CheckpointError, match=r"^a/file: cannot be read \(Permission denied\); change its permissions$"):
+        load(tiny_models, "knrm")
 
 
 def test_checkpoint_larger_than_memory_is_named(checkpoints_copy: Path) -> None:
