@@ -30,11 +30,6 @@ def assert_close(actual: Tensor, expected: Tensor, tolerance: float = 1e-9) -> N
     torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
-def convert_vectors(golden: Tensor) -> Tensor:
-    """Convert golden word vectors: row 0, which padding and unknown words share, becomes a row of zeros for each."""
-    return torch.cat([torch.zeros(2, golden.shape[1], dtype=torch.float64), golden[1:]])
-
-
 def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
     """Return ids and mask for golden ids: 0 is padding (mask False) after the last word, and an unknown word before it."""
     inside = golden.flip(1).cumsum(1).flip(1) > 0
@@ -44,7 +39,9 @@ def convert_ids(golden: Tensor) -> tuple[Tensor, Tensor]:
 def build(ranker: Ranker, weights: Tensors, **state: Tensor) -> Any:
     """Load word vectors and linear layer from the reference's `weights` into a ranker, and its further weights from `state`."""
     linear = {name: value for name, value in weights.items() if name.startswith("linear.")}
-    ranker.double().eval().load_state_dict({"embedding.weight": convert_vectors(weights["embedding"]), **linear, **state})
+    # Row 0 of golden word vectors, which padding and unknown words share, becomes a row of zeros for each.
+    vectors = torch.cat([torch.zeros(2, weights["embedding"].shape[1], dtype=torch.float64), weights["embedding"][1:]])
+    ranker.double().eval().load_state_dict({"embedding.weight": vectors, **linear, **state})
     return ranker
 
 
@@ -74,18 +71,13 @@ def test_knrm_gradients(knrm: tuple[KNRM, Tensors, Tensors]) -> None:
     assert_close(gradients["linear.bias"], expected["grad.dense.bias"])
 
 
-@pytest.fixture
-def gru() -> tuple[GRU, Tensors, Tensors]:
+def test_gru_scores_and_vectors() -> None:
     weights, inputs, expected = load("gru_siamese")
     state = {}
     for ours, theirs in (("ahead", "fw"), ("back", "bw")):
         for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             state[f"{ours}.{part}_l0"] = weights[f"gru.{theirs}.{part}"]
-    return build(GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)), weights, **state), inputs, expected
-
-
-def test_gru_scores_and_vectors(gru: tuple[GRU, Tensors, Tensors]) -> None:
-    network, inputs, expected = gru
+    network = build(GRU(GRU.Config(vocabulary=81, dimensions=12, hidden=16)), weights, **state)
     query, document = convert_ids(inputs["query_ids"]), convert_ids(inputs["doc_ids"])
     scores = network(*query, *document)
     assert_close(scores[:6], expected["score_unpadded_f64"])

@@ -20,8 +20,6 @@ from submission.inference.enrichment import enrich_collection, enrich_texts
 from submission.inference.pair_scoring import TokenCache, score_documents
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.enricher import Enricher, TokenAnnotation
-from submission.models.padding import pad
-from submission.models.ranker import Ranker
 from submission.models.rankers.knrm import KNRM
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
@@ -36,35 +34,24 @@ CORPUS = pd.DataFrame(
 )
 TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
-WORDS = ["zoos", "are", "cruel", "golf", "wild", "animals"]
-
-
-def make_checkpoint(ranker: Ranker, batch_size: int, shard_size: int) -> RankerCheckpoint:
-    ranker.cpu_batch_size, ranker.shard_size = batch_size, shard_size
-    return RankerCheckpoint(ranker.eval(), WordTokeniser(Vocabulary(WORDS), MaxLengths()), "a test")
 
 
 @pytest.fixture
 def knrm() -> RankerCheckpoint:
     torch.manual_seed(0)
-    return make_checkpoint(KNRM(KNRM.Config(vocabulary=8, dimensions=8)), batch_size=2, shard_size=2)
+    ranker = KNRM(KNRM.Config(vocabulary=8, dimensions=8)).eval()
+    ranker.cpu_batch_size = ranker.shard_size = 2
+    vocabulary = Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"])
+    return RankerCheckpoint(ranker, WordTokeniser(vocabulary, MaxLengths()), "a test")
 
 
 def score(checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES) -> np.ndarray:
     return score_documents(candidates, TOKENS, checkpoint, CPU, ArtifactStore(directory, {}))
 
 
-@torch.no_grad()
-def score_individually(checkpoint: RankerCheckpoint) -> list[float]:
-    """Return the scores of CANDIDATES, each computed in a batch of one pair."""
-    queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
-    encode = checkpoint.tokeniser
-    pairs = [(encode.encode_query(queries[q]), encode.encode_premise(premises[d])) for q, d in CANDIDATES.to_numpy()]
-    return [checkpoint.network(*pad([query]), *pad([document])).item() for query, document in pairs]
-
-
 def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
-    expected = score_individually(knrm)
+    queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
+    expected = [float(knrm.score([(queries[qid], premises[docno])])[0]) for qid, docno in CANDIDATES.to_numpy()]
     np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
     assert len(set(expected)) > 3
     assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]

@@ -132,6 +132,8 @@ def test_each_check_is_reported_in_order(
     assert "checkpoint knrm" in out
     assert "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words" in out
     assert out.count("rejected by TIRA: too few lines: ") == 2
+    (checkpoints / "knrm" / "probe.json").write_text("[]")
+    assert main(["check", *path_flags, *runs]) == 4  # the exit code of the first error
 
 
 INVALID = [make_argument("a1"), make_argument("a1", "Other"), make_argument("a b"), {"id": "a3", "premises": []},

@@ -54,22 +54,6 @@ def run(similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: Patch) -> 
     return run_study
 
 
-@pytest.mark.slow
-def test_study_trains_all_networks(run: Callable[..., int], tmp_path: Path, capfd: Capture) -> None:
-    assert run("table", "--part", "bws_cross") == 0
-    captured = capfd.readouterr()
-    assert "bm25_semantic" in captured.out
-    assert [text for text in ("it/s", "Writing", "Loading", "train_runtime", "widget") if text in captured.err] == []
-    rows = pd.read_csv(tmp_path / "table.csv").set_index("network")
-    assert rows.index.tolist() == TABLE_ROWS
-    assert rows["measure"].unique().tolist() == ["Spearman"]
-    assert rows.loc[["random", "adapted from mrpc", "bi_encoder"], "silver_pairs"].tolist() == [25, 25, 0]
-    assert rows.loc["bm25", "silver_pairs"] <= rows.loc["bm25_semantic", "silver_pairs"] <= 50
-    assert rows["test"].between(-100, 100).all()
-    assert rows["test"].nunique() > 5
-    assert not list((tmp_path / "table").rglob("seed-*"))  # states are removed
-
-
 def test_study_caches_results_and_keeps_other_rows(run: Callable[..., int], tmp_path: Path, monkeypatch: Patch) -> None:
     evaluated: list[str] = []
 
