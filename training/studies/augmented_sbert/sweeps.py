@@ -10,9 +10,11 @@ import pandas as pd
 import torch
 
 from submission.inference.pretrained import PretrainedEncoder
+from submission.storage.artifact_store import ArtifactStore
 from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
+from training.data.work_directory import hash_json
 from training.experiment import Experiment, run_experiment
 from training.studies.augmented_sbert.metrics import F1, SPEARMAN
 from training.studies.augmented_sbert.trial import (
@@ -85,6 +87,9 @@ PUBLISHED: dict[str, dict[tuple[str, str], tuple[float, ...]]] = {
 }
 
 
+TrialKey = tuple[str, str, int, float]  # sweep, task, repetition and value
+
+
 class Cell(NamedTuple):
     """One repetition of a network at one value of a sweep."""
 
@@ -95,7 +100,7 @@ class Cell(NamedTuple):
     network: str
 
     @property
-    def trial(self) -> tuple[str, str, int, float]:
+    def trial(self) -> TrialKey:
         """Key of the trial that trains the cell's network; one trial trains a network for all fractions of the steps."""
         return self.sweep, self.task, self.repetition, 1.0 if self.network == PARTIAL else self.value
 
@@ -115,34 +120,46 @@ class SweepExperiment(Experiment[Cell, TrialResult]):
         cache: CacheDirectory,
         device: torch.device,
     ) -> None:
-        """Create the trials of all cells."""
-        code, encoders = code_fingerprint(__name__), Encoders(teacher.folder, student.folder)
-        self._trials: dict[tuple[str, str, int, float], Trial] = {}
-        for sweep, task, repetition, value in dict.fromkeys(cell.trial for cell in cells):
-            data = _sample_gold_pairs(gold[task], repetition, int(value)) if sweep == GOLD_PAIRS else gold[task]
-            splits = [split.to_csv(index=False) for split in (data.train, data.dev, data.test)]
-            key = (repetition, teacher.sha256, student.sha256, code, device.type, splits)
-            gold_store = cache.open_store(f"sweep-{GOLD}-{task}-{repetition}", repr((astuple(settings), key)))
+        """Open the stores of all trials; a trial is created by the process that computes it."""
+        code, self._encoders = code_fingerprint(__name__), Encoders(teacher.folder, student.folder)
+        self._gold, self._settings, self._device = gold, settings, device
+        self._stores: dict[TrialKey, tuple[ArtifactStore, ArtifactStore]] = {}
+        self._trials: dict[TrialKey, Trial] = {}
+        data = {
+            task: hash_json([part.to_csv() for part in (pairs.train, pairs.dev, pairs.test)]) for task, pairs in gold.items()
+        }
+        for trial in dict.fromkeys(cell.trial for cell in cells):
+            sweep, task, repetition, value = trial
+            key = (repetition, teacher.sha256, student.sha256, code, device.type, data[task])
             changed = SWEEPS[sweep].change(settings, value)
-            name = f"sweep-{sweep}-{value:g}-{task}-{repetition}"
-            store = gold_store if sweep == GOLD else cache.open_store(name, repr((astuple(changed), key)))
-            shared = gold_store if SWEEPS[sweep].shares_gold else None
-            self._trials[sweep, task, repetition, value] = Trial(data, repetition, changed, encoders, store, device, shared)
+            gold_store = cache.open_store(f"sweep-{GOLD}-{task}-{repetition}", repr((astuple(settings), key)))
+            store = cache.open_store(f"sweep-{sweep}-{value:g}-{task}-{repetition}", repr((astuple(changed), key)))
+            shares_gold = sweep == GOLD or SWEEPS[sweep].shares_gold
+            self._stores[trial] = (store, gold_store if shares_gold else store)
 
     def get_cache_key(self, cell: Cell) -> object:
-        """Return the cell and the name of its trial, which contains a hash of data and settings."""
-        return cell, self._trials[cell.trial].name
+        """Return the cell and the name of its trial's store, which contains a hash of data and settings."""
+        return cell, self._stores[cell.trial][0].directory.name
 
-    def group(self, cell: Cell) -> tuple[str, str, int, float]:
+    def group(self, cell: Cell) -> TrialKey:
         """Return the key of a cell's trial, whose networks depend on each other."""
         return cell.trial
 
     def compute(self, cell: Cell) -> TrialResult:
         """Train and evaluate a cell's network; a partly trained network is evaluated on dev only."""
+        if cell.trial not in self._trials:
+            self._trials = {cell.trial: self._build_trial(cell)}
         trial = self._trials[cell.trial]
         if cell.network == PARTIAL:
             return TrialResult(trial.measure_dev_after(cell.value), np.nan, 0, 0.0)
         return trial.evaluate(cell.network)
+
+    def _build_trial(self, cell: Cell) -> Trial:
+        gold, settings = self._gold[cell.task], SWEEPS[cell.sweep].change(self._settings, cell.value)
+        if cell.sweep == GOLD_PAIRS:
+            gold = _sample_gold_pairs(gold, cell.repetition, int(cell.value))
+        store, gold_store = self._stores[cell.trial]
+        return Trial(gold, cell.repetition, settings, self._encoders, store, self._device, gold_store)
 
 
 def _sample_gold_pairs(gold: PairDataset, repetition: int, count: int) -> PairDataset:
