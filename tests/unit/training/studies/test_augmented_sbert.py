@@ -1,4 +1,4 @@
-"""Tests of the Augmented SBERT study on small data: table, trials and metrics."""
+"""Tests of the Augmented SBERT study and of its sweeps on small data: tables, trials and metrics."""
 
 from collections.abc import Callable
 from functools import partialmethod
@@ -15,11 +15,13 @@ from submission.storage.artifact_store import ArtifactStore
 from tests.conftest import Capture, Patch
 from tests.unit.training.conftest import write_bws, write_mrpc
 from training.__main__ import main
+from training.cli.study import SBERT_SWEEPS
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.sbert.networks import TrainingConfig, get_encoder, score_pairs
-from training.studies.augmented_sbert import metrics, trial
+from training.studies.augmented_sbert import metrics, sweeps, trial
 from training.studies.augmented_sbert.metrics import PUBLISHED
 from training.studies.augmented_sbert.study import Cell, _summarise
+from training.studies.augmented_sbert.sweeps import PARTIAL, SWEEPS, list_cells, summarise
 from training.studies.augmented_sbert.trial import BM25_SEMANTIC, STRATEGIES, Encoders, Settings, Trial, TrialResult
 
 pytestmark = pytest.mark.usefixtures("block_network")
@@ -170,3 +172,63 @@ def test_binary_labels_are_evaluated_by_f1_at_the_dev_threshold() -> None:
     assert metrics.compute_dev_metric(gold, dev) == pytest.approx(100 * 6 / 7)  # threshold 0.5 or 0.3: three correct, one wrong
     assert metrics.compute_metrics(gold, dev, test) == pytest.approx((100 * 6 / 7, 80))  # test labels 0, 1, 1, 0, 1
     assert metrics.compute_baseline_metrics(gold) == pytest.approx((75, 75))  # everything positive: 2·0.6 / 1.6
+
+
+SWEEP_TEACHER = TrainingConfig("cross_entropy", 0.003, max_length=60, bfloat16=False)
+SWEEP_STUDENT = TrainingConfig("cosine", 0.03, max_length=30, batch_size=4, bfloat16=False)
+
+
+def test_command_line_names_all_sweeps() -> None:
+    assert tuple(SWEEPS) == SBERT_SWEEPS
+
+
+def test_sweeps_share_gold_networks_and_keep_other_rows(
+    similarity: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", encoder.parent)
+    monkeypatch.setattr(trial, "TEACHER", SWEEP_TEACHER)
+    monkeypatch.setattr(Settings, "__init__", partialmethod(Settings.__init__, student=SWEEP_STUDENT, n_seeds=1))
+    monkeypatch.setitem(SWEEPS, "bm25_k", SWEEPS["bm25_k"]._replace(values=(1, 4), tasks=("bws_in",)))
+    monkeypatch.setitem(SWEEPS, "step_fraction", SWEEPS["step_fraction"]._replace(values=(0.5, 1.0), tasks=("bws_cross",)))
+    output = tmp_path / "sweeps.csv"
+
+    def run(name: str) -> int:
+        paths = ["-i", str(similarity), "--work-dir", str(tmp_path / "work"), "-o", str(output)]
+        options = ["--encoder", "tiny", "--device", "cpu", "--repetitions", "1", "--processes", "1"]
+        return main(["study", "augmented-sbert-sweeps", *paths, *options, "--sweep", name])
+
+    assert run("step_fraction") == 0
+    assert run("bm25_k") == 0
+    rows = pd.read_csv(output)
+    assert rows["sweep"].tolist() == ["bm25_k"] * 2 + ["step_fraction"] * 2
+    silver_pairs = rows["silver_pairs"].tolist()
+    assert 0 < silver_pairs[0] < silver_pairs[1]
+    partial = rows[rows["network"] == PARTIAL]
+    assert partial["repetitions"].tolist() == [5, 5]
+    assert partial["correlation_with_end"].iloc[-1] == 1
+    assert partial["test"].isna().all()
+    assert len(list((tmp_path / "work").glob("sweep-gold-*/cross_encoder.safetensors"))) == 1
+    assert not list((tmp_path / "work").glob("sweep-bm25_k-*/cross_encoder.safetensors"))
+
+
+def test_cells_include_the_gold_networks_that_sweeps_share() -> None:
+    cells = list_cells(["semantic_k"], 2)
+    assert {(cell.task, cell.repetition) for cell in cells if cell.sweep == "gold"} == {
+        (task, repetition) for task in ("bws_cross", "bws_in") for repetition in (0, 1)
+    }
+    assert {cell.sweep for cell in list_cells(["gold_pairs"], 2)} == {"gold_pairs"}
+
+
+def test_summary_has_published_results_by_value(similarity: Path) -> None:
+    gold = {"bws_cross": LOADERS["bws_cross"](similarity, 0)}
+    results = {sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(50.0, 60.0 + k, 10, 1.0) for k in (3, 7)}
+    table = summarise(gold, results).set_index("value")
+    assert table["published_test"].to_dict() == {3: 60.02, 7: 61.48}
+    assert table["test"].to_dict() == {3: 63.0, 7: 67.0}
+
+
+def test_sample_of_gold_pairs_depends_on_the_repetition(similarity: Path) -> None:
+    gold = LOADERS["bws_cross"](similarity, 0)
+    samples = [sweeps._sample_gold_pairs(gold, repetition, 10).train for repetition in (0, 1)]
+    assert [len(sample) for sample in samples] == [10, 10]
+    assert not samples[0].equals(samples[1])
