@@ -4,8 +4,6 @@ The networks are measured on INPUT, and reading, indexes, BM25 and memory on a c
 Use an idle machine, since the times are elapsed times.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

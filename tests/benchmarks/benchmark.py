@@ -1,7 +1,5 @@
 """Time two implementations alternately, compare costs with targets, and run processes."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

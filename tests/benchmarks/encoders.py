@@ -3,8 +3,6 @@
 A baseline has the same architecture, texts, maximum lengths and number of threads.
 """
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Benchmarks of Ray with one-thread workers, against the local engine on the same shards, and of the costs per shard."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Benchmarks of a full-size corpus: BM25 over conclusions, the term index, and dense search over equally many vectors."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import partial
 from pathlib import Path

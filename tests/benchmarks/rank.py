@@ -1,7 +1,5 @@
 """Benchmarks of the `rank` command, each in a separate process: time, use of the cache, peak memory."""
 
-from __future__ import annotations
-
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path

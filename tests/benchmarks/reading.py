@@ -3,8 +3,6 @@
 `python -m tests.benchmarks.reading METHOD DIRECTORY` runs the process whose time and peak memory are measured.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

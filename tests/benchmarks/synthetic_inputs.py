@@ -1,7 +1,5 @@
 """Generate inputs of various sizes from a small input, and load, sample and describe inputs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Benchmark training steps: networks on word embeddings compared with dense Adam, SNRM with a forward pass over all windows."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from functools import partial
 from pathlib import Path

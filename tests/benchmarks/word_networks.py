@@ -1,7 +1,5 @@
 """Benchmarks of scoring pairs of token ids, against a forward pass over padded batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm 
 python:3.11-slim, which would require access to a registry. The pip configuration of this machine is mounted during the build.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Tests of the container image: contents, runs of all systems, locking and interruptions."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

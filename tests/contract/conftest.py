@@ -1,7 +1,5 @@
 """Fixtures of the contract tests: a function that runs commands in this process, tiny checkpoints, and an input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Input files for the tests of valid and invalid inputs, as mappings from file name to content."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

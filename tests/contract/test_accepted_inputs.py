@@ -1,7 +1,5 @@
 """Tests that unusual valid inputs are read without loss, pass `check` and lead to valid runs; and that old flags still work."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests that a cache key depends on all code that computes its artifact, and on no code that affects only other systems."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator

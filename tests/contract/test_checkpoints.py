@@ -1,7 +1,5 @@
 """Tests that a damaged checkpoint, and an invalid one with correct hashes, is refused with a message that names it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Tests that users' files remain in directories, runs of another input need --overwrite, and a full disk damages no result."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

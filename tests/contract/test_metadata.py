@@ -1,7 +1,5 @@
 """Tests that ir-metadata.yml is valid for TIRA, lists all methods and training data, and is merged over executions."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

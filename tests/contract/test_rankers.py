@@ -1,7 +1,5 @@
 """Contract tests of all registered rankers; a new file in submission/models/rankers is covered automatically."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

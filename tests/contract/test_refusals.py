@@ -1,7 +1,5 @@
 """Tests that invalid or damaged inputs and flags cause a documented exit code and a message with place and cause."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """Tests that results depend on neither engine, threads nor order, and are computed again, to the same bytes, if damaged."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

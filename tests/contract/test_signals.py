@@ -1,7 +1,5 @@
 """Tests that an interruption at any time leaves complete runs and a usable cache, with a one-line message and exit code."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

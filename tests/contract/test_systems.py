@@ -1,7 +1,5 @@
 """Contract tests of all systems in the catalogue; a new entry is covered automatically."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fixtures of the end-to-end tests: an execution, a tiny encoder, judgments, and an assertion that a command fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Tests of the benchmarks on small inputs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence

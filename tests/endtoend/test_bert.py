@@ -1,7 +1,5 @@
 """Tests of BERT networks, from a tiny encoder to a run, without internet access."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

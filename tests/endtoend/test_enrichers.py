@@ -1,7 +1,5 @@
 """Tests of TARGER and DeepCT: preparation of their data, training, enriched indexes, and explanations."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

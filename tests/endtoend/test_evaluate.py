@@ -1,7 +1,5 @@
 """Tests of `evaluate` on users' runs and qrels, and of the depth of re-ranked runs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

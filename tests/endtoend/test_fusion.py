@@ -1,7 +1,5 @@
 """Tests of learned fusions and the ensemble: fitting to qrels, ranking, members, input runs and pools."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence

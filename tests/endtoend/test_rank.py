@@ -1,7 +1,5 @@
 """Tests of the `rank` command and run.sh: contents of the runs, defaults, and whole executions of the sample and of args.me."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Tests that runs computed on a Ray cluster of two nodes equal local runs, even if workers or nodes are lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

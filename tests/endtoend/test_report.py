@@ -1,7 +1,5 @@
 """Tests of the `explain`, `report` and `evaluate` commands on small checkpoints."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Tests of `search` on the sample: output in a terminal and as JSON, errors, the prompt, and the README's Python examples."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tests of the search page: the server's responses, and the page in a browser."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tests of stages: dense retrieval, debate scores, re-ranking by quality, and custom stages that are added to the catalogue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

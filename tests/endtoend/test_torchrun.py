@@ -1,7 +1,5 @@
 """Tests of `fit` in two torchrun processes that are killed and resumed, and of `fit --all`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

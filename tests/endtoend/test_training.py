@@ -1,7 +1,5 @@
 """Tests of training, from preparing data to ranking with the checkpoint, of reproduction, and of messages on invalid inputs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tests of tuning lexical systems: selected point, cross-validation, cache, errors, and a study of several enrichments."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Sequence
