@@ -9,15 +9,16 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from gzip import BadGzipFile
 from io import BufferedReader
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipExtFile, ZipFile, ZipInfo
 
-from submission.errors import InputError, build_unreadable_input_error
+from submission.errors import InputError, abbreviate
 from submission.storage.atomic_files import open_regular
 
-ARCHIVE_ERRORS = (BadZipFile, EOFError, LZMAError, NotImplementedError, struct.error, zlib.error)
+DAMAGE_ERRORS = (BadZipFile, EOFError, LZMAError, OSError, RuntimeError, ValueError, struct.error, zlib.error)
 COMPRESSION_METHODS = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 ENCRYPTED = 1  # bit of ZipInfo.flag_bits
 UNPACK = "unpack the archive and pass the directory of its files"
@@ -37,20 +38,18 @@ def find_archive(path: Path) -> Path | None:
 
 
 def list_members(archive: Path) -> list[Path]:
-    """Return the paths of the files in an archive, except hidden ones; raise InputError if a member cannot be read safely."""
-    try:
-        with open_regular(archive), _as_input_errors(archive), ZipFile(archive) as zip_file:
-            members = [info for info in zip_file.infolist() if not info.is_dir()]
-    except InputError:
-        raise
-    except OSError as error:
-        raise build_unreadable_input_error(error) from None
-    except ValueError as error:  # offset or name that is invalid
-        raise _build_damage_error(archive, error) from None
+    """Return the paths of the files in an archive, except hidden ones.
+
+    Raises:
+        InputError: If the archive is damaged or a member cannot be read.
+        OSError: If the archive cannot be read.
+    """
+    with _as_input_errors(archive), ZipFile(archive) as zip_file:
+        members = [info for info in zip_file.infolist() if not info.is_dir() and not _is_hidden(info)]
     for info in members:
         if fault := _describe_fault(info):
-            raise InputError(f"{archive}/{info.filename}: {fault}")
-    return [archive / info.filename for info in members if not _is_hidden(info)]
+            raise InputError(f"{archive}/{abbreviate(info.filename)}: {fault}")
+    return [archive / info.filename for info in members]
 
 
 @contextmanager
@@ -80,19 +79,20 @@ def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
 
 @contextmanager
 def _as_input_errors(path: Path) -> Iterator[None]:
+    """Convert exceptions that damage of an archive causes to InputErrors, but not those of a missing file or a gzip stream."""
     try:
         yield
-    except ARCHIVE_ERRORS as error:
-        raise _build_damage_error(path, error) from None
-
-
-def _build_damage_error(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path}: damaged zip archive ({error or type(error).__name__}); download it again")
+    except DAMAGE_ERRORS as error:
+        if isinstance(error, InputError | BadGzipFile) or getattr(error, "filename", None) is not None:
+            raise
+        cause = abbreviate(str(error) or type(error).__name__, 200)
+        raise InputError(f"{path}: damaged zip archive ({cause}); download it again") from None
 
 
 def _is_hidden(info: ZipInfo) -> bool:
-    """Return whether a member or a directory above it is hidden, or holds the metadata that macOS adds to archives."""
-    return any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(info.filename).parts)
+    """Return whether a member is hidden, or is in the directory that macOS adds to archives."""
+    name = PurePosixPath(info.filename)
+    return name.name.startswith(".") or "__MACOSX" in name.parts
 
 
 def _describe_fault(info: ZipInfo) -> str:

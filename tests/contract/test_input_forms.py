@@ -1,0 +1,125 @@
+"""Tests that the form of an input (directories, files, archives) does not change runs, and that unusable forms are refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
+
+import pytest
+import yaml
+
+from tests.contract.conftest import Call
+from tests.contract.input_files import ARGUMENTS, CORPUS, TWO_TOPICS, Files, tirex, write_files
+
+TOPICS: Files = {"topics.xml": f"<topics>{TWO_TOPICS}</topics>"}
+DEBATEORG: Files = {"debateorg.json": json.dumps({"arguments": ARGUMENTS[1:]})}
+IDEBATE: Files = {"idebate.json": json.dumps({"arguments": ARGUMENTS[:1]})}
+FILES = {**TOPICS, **DEBATEORG, **IDEBATE}
+GZIPPED: Files = {f"{name}.gz": gzip.compress(str(content).encode()) for name, content in FILES.items()}
+Form = Callable[[Path], list[Path]]  # writes an input to an empty directory and returns the values of -i
+
+
+def split(directory: Path, files: Files) -> list[Path]:
+    return sorted(write_files(directory, files).iterdir(), reverse=True)
+
+
+def pack(archive: Path, files: Files, folder: str = "", method: int = ZIP_DEFLATED, flag_bits: int = 0) -> Path:
+    """Write files to a zip archive, in a folder and with the additions of macOS; flag bit 1 marks them as encrypted."""
+    with ZipFile(archive, "w", method) as zip_file:
+        for name, content in files.items():
+            zip_file.writestr(f"__MACOSX/{folder}._{name}", "")
+            zip_file.writestr(f"{folder}{name}", content)  # type: ignore[arg-type]  # not a function
+            zip_file.infolist()[-1].flag_bits |= flag_bits
+    return archive
+
+
+FORMS: dict[str, Form] = {
+    "two directories": lambda tmp: [write_files(tmp / "t", TOPICS), write_files(tmp / "c", {**IDEBATE, **DEBATEORG})],
+    "files": lambda tmp: split(tmp / "input", FILES),
+    "gzipped directory": lambda tmp: [write_files(tmp / "input", GZIPPED)],
+    "gzipped files": lambda tmp: split(tmp / "input", GZIPPED),
+    "archive": lambda tmp: [pack(tmp / "all.zip", FILES, "data/", ZIP_STORED)],
+    "topics and archive": lambda tmp: [*split(tmp / "t", TOPICS), pack(tmp / "c.zip", {**IDEBATE, **DEBATEORG}, "args.me/")],
+    "three archives": lambda tmp: [pack(tmp / f"{name}.zip", {name: FILES[name]}, "", ZIP_LZMA) for name in FILES],
+    "download without suffix": lambda tmp: [pack(tmp / "c.zip?download=1", FILES, "", ZIP_BZIP2)],
+    "archive of gzipped files": lambda tmp: [pack(tmp / "c.zip", GZIPPED)],
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_runs_do_not_depend_on_the_form_of_an_input(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+    flags = ["--system=knrm", "--system=bm25", "--checkpoints", tiny_models, "--device=cpu", "--cache-dir", tmp_path / "cache"]
+    (tmp_path / "form").mkdir()
+    forms = {"plain": [write_files(tmp_path / "plain", FILES)], "form": FORMS[name](tmp_path / "form")}
+    outputs, runs, fingerprints, collections = {}, {}, {}, {}
+    for form, paths in forms.items():
+        inputs, directory = [text for path in paths for text in ("-i", path)], tmp_path / f"runs of {form}"
+        code, outputs[form] = call("rank", *inputs, *flags, "-o", directory)
+        assert code == 0, outputs[form]
+        assert call("check", *inputs, "--checkpoints", tiny_models)[0] == 0
+        runs[form] = {file.name: file.read_bytes() for file in directory.glob("*.txt")}
+        fingerprints[form] = json.loads((directory / "fingerprint.json").read_text())["inputs"]
+        collections[form] = yaml.safe_load((directory / "ir-metadata.yml").read_text())["data"]["test collection"]
+    assert runs["form"] == runs["plain"]
+    assert [bool(run) for run in runs["plain"].values()] == [True] * 3
+    assert collections["form"]["name"] == ", ".join(path.name for path in forms["form"])
+    if "gzipped" not in name:  # else other names and hashes
+        assert fingerprints["form"] == fingerprints["plain"]
+        assert collections["form"]["files"] == collections["plain"]["files"]
+        assert ["idebate.json: 1 arguments" in output for output in outputs.values()] == [True, False]
+
+
+def damage(archive: Path, edit: Callable[[bytes], bytes]) -> list[Path]:
+    archive.write_bytes(edit(archive.read_bytes()))
+    return [archive]
+
+
+def packed(files: Files, flag_bits: int = 0) -> Form:
+    return lambda tmp: [pack(tmp / "x.zip", files, "", ZIP_STORED, flag_bits)]
+
+
+UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "neither topics nor corpus"
+REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; part of the message of `rank` and `check`
+    "truncated": (lambda tmp: damage(pack(tmp / "x.zip", FILES), lambda data: data[:-30]), "x.zip: damaged zip archive (File"),
+    "changed": (
+        lambda tmp: damage(pack(tmp / "x.zip", DEBATEORG, "", ZIP_STORED), lambda data: data.replace(b"Golf", b"Gulf")),
+        "x.zip/debateorg.json: damaged zip archive (Bad CRC-32 for file 'debateorg.json'); download it again",
+    ),
+    "encrypted": (packed(IDEBATE, flag_bits=1), f"x.zip/idebate.json: encrypted; {UNPACK}"),
+    "empty": (packed({}), f"x.zip: {NEITHER} found among no files; expected topics*.xml, args-me*.json"),
+    "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*.xml, args-me*.json"),
+    "nested": (packed({"y.zip": ""}), f"x.zip/y.zip: zip archive in a zip archive; {UNPACK}"),
+    "path out of archive": (packed({"../x": ""}), "x.zip/../x: path that leads out of the archive; use the archive of the pub"),
+    "absolute path": (packed({"/args-me.json": CORPUS}), "x.zip//args-me.json: path that leads out of the archive; use"),
+    "two corpora": (packed({"1/args-me.json": CORPUS, "2/idebate.json": CORPUS}), "x.zip/2/idebate.json: second corpus of the"),
+    "two formats": (
+        lambda tmp: [pack(tmp / "x.zip", IDEBATE), write_files(tmp / "c", tirex())],
+        "second corpus of the input (first: ",
+    ),
+    "same portal": (
+        lambda tmp: [pack(tmp / "x.zip", IDEBATE), *split(tmp / "c", IDEBATE)],
+        "second idebate of the input (first: ",
+    ),
+    "same topics": (lambda tmp: [write_files(tmp / "t", TOPICS)], "topics.xml: second topics of the input (first: "),
+    "same file": (lambda tmp: [tmp / "topics.xml"], "topics.xml: occurs twice among the inputs; pass it once"),
+    "missing file": (lambda tmp: [tmp / "c.zip"], "c.zip: input not found; expected topics*.xml and args.me JSON, or a TIREx"),
+    "unknown kind": (lambda tmp: split(tmp / "c", {"a.txt": ""}), f"a.txt: {NEITHER} by its name; expected a zip archive, top"),
+    "other format": (
+        lambda tmp: split(tmp / "c", {"args-me.csv": ""}),
+        "args-me.csv: args.me as CSV (Touché 2022) is not supp",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_unusable_forms_of_an_input_are_refused(name: str, tmp_path: Path, tiny_models: Path, call: Call) -> None:
+    form, message = REFUSED[name]
+    (tmp_path / "topics.xml").write_text(str(TOPICS["topics.xml"]))
+    inputs = [text for path in (tmp_path / "topics.xml", *form(tmp_path)) for text in ("-i", path)]
+    for command in (("rank", "-o", tmp_path / "out", "--system", "bm25"), ("check", "--checkpoints", tiny_models)):
+        code, output = call(*command, *inputs)
+        assert (code, message in output) == (3, True), output
+    assert not any((tmp_path / "out").glob("*"))
