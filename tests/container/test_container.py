@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pytest
 
@@ -114,6 +115,28 @@ def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, e
     assert code == 0, log
     assert "engine Ray" in log
     assert read_runs(output) == read_runs(expected_dir)
+
+
+@pytest.mark.parametrize("inputs", [["/t", "/c"], ["/t/topics.xml", "/z/argsme.zip"]], ids=["two mounts", "archive"])
+def test_topics_and_corpus_may_be_separate(
+    inputs: list[str], image: Image, input_dir: Path, expected_dir: Path, tmp_path: Path
+) -> None:
+    topics_dir, corpus_dir, archive_dir, output = (create_writable(tmp_path / name) for name in ("t", "c", "z", "out"))
+    tmp_path.chmod(0o755)
+    tmp_path.parent.chmod(0o755)
+    shutil.copy(input_dir / "topics.xml", topics_dir)
+    with ZipFile(archive_dir / "argsme.zip", "w", ZIP_DEFLATED) as archive:
+        for file in input_dir.glob("*.json"):
+            shutil.copy(file, corpus_dir)
+            archive.write(file, f"argsme/{file.name}")
+    mounts = {"/t": (topics_dir, "ro"), "/c": (corpus_dir, "ro"), "/z": (archive_dir, "ro"), "/out": (output, "rw")}
+    flags = [text for path in inputs for text in ("-i", path)]
+    code, log = image.run(["/aragorn/run.sh", *flags, "-o", "/out", "--system", "dirichlet", "--system", "knrm"], mounts, {})
+    assert code == 0, log
+    runs, expected_runs = read_runs(output), read_runs(expected_dir)
+    assert runs == {"run.txt": expected_runs["aragorn-dirichlet.txt"]} | {
+        name: expected_runs[name] for name in ("aragorn-dirichlet.txt", "aragorn-knrm.txt")
+    }
 
 
 def test_input_run_is_reranked_on_tirex_input(image: Image, tmp_path: Path) -> None:
