@@ -44,7 +44,7 @@ def _add_rank(commands: cli.Commands) -> None:
     help_text = "output directory for runs and metadata"
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
     _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion's as run.txt)")
-    parser.add_argument("--team", default="aragorn", metavar="TEAM", help="prefix of run tags and file names, TEAM-SYSTEM")
+    parser.add_argument("--team", default="aragorn", metavar="TEAM", help="team name in run tags and file names (TEAM-SYSTEM)")
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
@@ -89,7 +89,7 @@ def _add_search(commands: cli.Commands) -> None:
 def _add_index(commands: cli.Commands) -> None:
     parser = commands.add("index", _index, "build the indexes and vectors of a collection in advance, so that queries are fast")
     cli.add_options(parser, "inputs")
-    cli.add_path(parser, "--cache-dir", "--work", required=True, help="cache for indexes; an interrupted run resumes from it")
+    cli.add_path(parser, "--cache-dir", "--work", required=True, help="cache for indexes; an interrupted build resumes from it")
     _add_systems(parser, "index for", "(default: fusion)")
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache")
 

@@ -50,8 +50,8 @@ from submission.systems import catalogue
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import CheckpointStore, Execution
 from submission.systems.learned_fusion import LearnedFusionStage
-from submission.text.passages import PassageReader
-from submission.text.surface_tokens import SurfaceReader
+from submission.text.passages import WordPiecePassageTokeniser
+from submission.text.surface_tokens import SurfaceTokeniser
 from submission.text.tokenisers import MaxLengths, Tokeniser, WordPieceTokeniser, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.__main__ import main as run_training
@@ -240,7 +240,7 @@ def write_deepct(directory: Path, name: str, seed: int = 0) -> None:
     enricher = DeepCT(DeepCT.Config(bert=TINY_ENCODER, cls=2, sep=3, words=12, pieces=60))
     enricher.linear.weight.data.normal_(0, 0.1)
     enricher.linear.bias.data.fill_(0.3)
-    reader = PassageReader(build_tiny_tokenizer(), 12, 60)
+    reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 12, 60)
     save_network(directory / name, EnricherCheckpoint, enricher, reader, {}, UNTRAINED, "# test\n")
 
 
@@ -255,7 +255,7 @@ def write_targer(directory: Path, name: str, seed: int = 0) -> None:
     with torch.no_grad():
         tagger.embedding.weight[2:].normal_(0, 3)
         tagger.crf.transitions[1:-1, 1:] = 0
-    reader = SurfaceReader(vocabulary, config.longest)
+    reader = SurfaceTokeniser(vocabulary, config.longest)
     save_network(directory / name, EnricherCheckpoint, tagger, reader, {}, UNTRAINED, "# test\n")
 
 

@@ -41,7 +41,7 @@ class Experiment(ABC, Generic[Cell, Result]):
     def compute(self, cell: Cell) -> Result:
         """Compute the result of a cell."""
 
-    def group(self, cell: Cell) -> Hashable:
+    def get_group(self, cell: Cell) -> Hashable:
         """Return the group of a cell, by default itself; one process computes the cells of a group in order."""
         return cell
 
@@ -78,7 +78,7 @@ def run_experiment(
     groups: dict[Hashable, list[Cell]] = {}
     for cell in cells:
         if cell not in results:
-            groups.setdefault(experiment.group(cell), []).append(cell)
+            groups.setdefault(experiment.get_group(cell), []).append(cell)
     costs = {cell: experiment.estimate_cost(cell) for group in groups.values() for cell in group}
     batches = sorted(groups.values(), key=lambda group: -sum(costs[cell] for cell in group))
     if process_count is None or process_count == 1:

@@ -54,10 +54,10 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     return torch.bfloat16
 
 
-def move_to_device(network: NetworkT, device: torch.device, precision: torch.dtype | None) -> NetworkT:
-    """Move a network to a device, set its encoder's precision (`precision` on a CPU, float16 on a GPU), and return it."""
+def move_to_device(network: NetworkT, device: torch.device, cpu_precision: torch.dtype | None) -> NetworkT:
+    """Move a network to a device, set its encoder's precision (`cpu_precision`, or float16 on a GPU), and return it."""
     network.to(device)
-    network.set_encoder_precision(torch.float16 if device.type == "cuda" else precision)
+    network.set_encoder_precision(torch.float16 if device.type == "cuda" else cpu_precision)
     return network
 
 

@@ -74,15 +74,15 @@ class TokenisedPairs:
     premise_rows: np.ndarray
 
     @classmethod
-    def from_names(
+    def from_keys(
         cls, pairs: Iterable[tuple[str, str]], queries: Mapping[str, TokenIds], premises: Mapping[str, TokenIds]
     ) -> Self:
-        """Create pairs from tuples of query name and premise name, and the token ids of queries and premises by name."""
-        names_by_side = list(zip(*pairs, strict=True)) or [(), ()]
+        """Create pairs from tuples (query key, premise key); `queries` and `premises` map the keys to token ids."""
+        keys_by_side = list(zip(*pairs, strict=True)) or [(), ()]
         rows = []
-        for names, ids in zip(names_by_side, (queries, premises), strict=True):
-            row_by_name = {name: row for row, name in enumerate(ids)}
-            rows.append(np.array([row_by_name[name] for name in names], dtype=int))
+        for keys, ids in zip(keys_by_side, (queries, premises), strict=True):
+            row_by_key = {key: row for row, key in enumerate(ids)}
+            rows.append(np.array([row_by_key[key] for key in keys], dtype=int))
         return cls(PaddedTexts.from_ids(list(queries.values())), PaddedTexts.from_ids(list(premises.values())), *rows)
 
     def get_premise_lengths(self) -> np.ndarray:
@@ -221,7 +221,7 @@ def score_documents(
     """
     queries = token_source.get_query_token_ids(checkpoint.tokeniser)
     premises = token_source.get_premise_token_ids(checkpoint.tokeniser, pairs["docno"])
-    tokenised_pairs = TokenisedPairs.from_names(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
+    tokenised_pairs = TokenisedPairs.from_keys(zip(pairs["qid"], pairs["docno"], strict=True), queries, premises)
     if pairs.empty:
         return np.empty(0, dtype=np.float32)
     ranker, remote_scorer = checkpoint.network, RemoteScorer(checkpoint, tokenised_pairs.queries, device)

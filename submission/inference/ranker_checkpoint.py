@@ -101,7 +101,7 @@ class RankerCheckpoint(NetworkCheckpoint[Ranker, Tokeniser]):
         """
         queries = {query: self.tokeniser.encode_query(query) for query, _ in pairs}
         premises = {premise: self.tokeniser.encode_premise(premise) for _, premise in pairs}
-        return score_pairs(self.network.to(device), TokenisedPairs.from_names(pairs, queries, premises), device)
+        return score_pairs(self.network.to(device), TokenisedPairs.from_keys(pairs, queries, premises), device)
 
 
 load_checkpoint = RankerCheckpoint.load

@@ -65,7 +65,7 @@ CACHED_QUERIES = 8  # number of recent queries whose results are kept, so that l
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Number of hits, and details of hits to compute."""
+    """Number of hits per system, and which details to compute for each hit."""
 
     depth: int = 5  # hits per system
     explain: Callable[[str, str], bool] = lambda system, docno: False  # whether to explain the score of (system, docno)

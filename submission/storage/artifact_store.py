@@ -77,9 +77,9 @@ class ArtifactStore:
         """
         atomic_files.create_directory(directory)
         self.directory, self._manifest_path = directory, directory / manifest_name
-        self._journal_path = _journal_path(self._manifest_path)
+        self._journal_path = _get_journal_path(self._manifest_path)
         # List the directory only once: the cost of a write must not grow with the number of files.
-        self._stale_files = atomic_files.find_stale_files(directory)
+        self._stale_files = atomic_files.find_temporary_files(directory)
         self._load_manifest(inputs, overwrite, expected_names)
 
     def _load_manifest(self, inputs: Mapping[str, Any], overwrite: bool, expected_names: Iterable[str]) -> None:
@@ -248,14 +248,14 @@ def write_journaled_artifact(file: Path, content: bytes) -> None:
     """Write a file, and append its entry to the journal of its directory; safe for concurrent processes."""
     entry = ManifestEntry("", write_artifact(file, content))
     try:
-        _append_entry(_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
+        _append_entry(_get_journal_path(file.with_name(MANIFEST)), JournalEntry(file.name, entry))
     except OSError as error:
         raise build_unwritable_error(file, error) from None
 
 
 def read_manifest(file: Path) -> Manifest:
     """Read a manifest, updated by its journal; return an empty manifest if it is missing or damaged."""
-    journal = _journal_path(file)
+    journal = _get_journal_path(file)
     try:
         manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
         *lines, _ = _read_if_exists(journal).split(b"\n")  # drop an incomplete last line
@@ -291,7 +291,7 @@ def _append_entry(journal: Path, entry: JournalEntry) -> None:
         os.fsync(stream.fileno())
 
 
-def _journal_path(manifest: Path) -> Path:
+def _get_journal_path(manifest: Path) -> Path:
     return manifest.with_name(f"{manifest.name}.journal")
 
 

@@ -64,8 +64,8 @@ def get_temporary_path(file: Path) -> Path:
     return file.with_name(f".{file.name}.{os.getpid()}.part")
 
 
-def find_stale_files(directory: Path) -> dict[str, list[Path]]:
-    """Return the temporary files in a directory, by final name; they are stale if no process is writing to the directory."""
+def find_temporary_files(directory: Path) -> dict[str, list[Path]]:
+    """Return the temporary files in a directory, by final name, including those of running processes."""
     paths: dict[str, list[Path]] = {}
     for path in directory.iterdir():
         if match := TEMPORARY_NAME.fullmatch(path.name):
@@ -75,7 +75,7 @@ def find_stale_files(directory: Path) -> dict[str, list[Path]]:
 
 def remove_stale_files(directory: Path, names: Collection[str] | None = None) -> None:
     """Remove the temporary files that killed processes left for the files `names`, or for all files if it is None."""
-    for name, paths in find_stale_files(directory).items():
+    for name, paths in find_temporary_files(directory).items():
         if names is None or name in names:
             for path in paths:
                 remove_if_possible(path)

@@ -219,7 +219,7 @@ def _is_result_neutral(node: ast.AST, imports: set[str]) -> bool:
             imports |= {module, *(f"{module}.{alias.name}" for alias in names)}
             return module in RESULT_NEUTRAL_MODULES and module != "submission"
         case ast.Expr(value):
-            return _is_text(value) or _is_log(value)
+            return _is_text(value) or _is_pure_log_call(value)
         case ast.Assign([_], ast.Call(ast.Attribute(ast.Name("logging"), "getLogger"))):
             return True
         case ast.If(ast.Name("TYPE_CHECKING"), _, []):
@@ -227,13 +227,13 @@ def _is_result_neutral(node: ast.AST, imports: set[str]) -> bool:
     return False
 
 
-def _is_log(node: ast.expr) -> bool:
+def _is_pure_log_call(node: ast.expr) -> bool:
     """Return whether an expression only logs or prints, without side effects on later statements (SIDE_EFFECTS)."""
     if not isinstance(node, ast.Call):
         return False
     name, receiver = _get_call_names(node.func)
-    is_log_call = receiver in LOGGERS or (name == "print" and not receiver)
-    return is_log_call and not any(isinstance(child, SIDE_EFFECTS) for child in ast.walk(node))
+    is_output_call = receiver in LOGGERS or (name == "print" and not receiver)
+    return is_output_call and not any(isinstance(child, SIDE_EFFECTS) for child in ast.walk(node))
 
 
 def _get_call_names(function: ast.expr) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from tokenizers import Tokenizer
 
 from submission.text.normalisation import remove_urls
-from submission.text.tokenisers import WordPieceReader, load_tokenizer
+from submission.text.tokenisers import BaseWordPieceTokeniser, load_tokenizer
 
 SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|(?<!\s)\s*\n\s*")  # without the lookbehind, matching takes quadratic time
 WORD = re.compile(r"\S+")
@@ -22,7 +22,7 @@ class Passage:
     """Passage with its word pieces and its tokens (words and punctuation marks)."""
 
     text: str
-    piece_ids: list[int]  # truncated to the `max_pieces` of the reader
+    piece_ids: list[int]  # at most `max_pieces` of the tokeniser
     words: list[str]  # lower-cased tokens, joined from their word pieces; "" if unknown to the tokenizer
     spans: list[tuple[int, int]]  # character spans of the tokens in the text
     first_pieces: list[int]  # index of each token's first word piece
@@ -32,8 +32,8 @@ class Passage:
         return len(self.piece_ids)
 
 
-class PassageReader(WordPieceReader):
-    """Reader of passages with at most `max_words` words, truncated to `max_pieces` word pieces."""
+class WordPiecePassageTokeniser(BaseWordPieceTokeniser):
+    """Tokeniser that splits a text into passages of at most `max_words` words, truncated to `max_pieces` word pieces."""
 
     def __init__(self, tokenizer: Tokenizer, max_words: int, max_pieces: int) -> None:
         super().__init__(tokenizer)
@@ -41,7 +41,7 @@ class PassageReader(WordPieceReader):
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader with the tokenizer in a directory and the maximum passage lengths in a network's Config."""
+        """Load a passage tokeniser with the tokenizer in a directory and the maximum passage lengths in a network's Config."""
         return cls(load_tokenizer(directory), config.words, config.pieces)
 
     def split(self, text: str) -> list[Passage]:

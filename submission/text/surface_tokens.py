@@ -36,8 +36,8 @@ class SurfacePassage:
         return len(self.tokens)
 
 
-class SurfaceReader:
-    """Reader of passages of whole sentences with at most `max_tokens` tokens.
+class SurfaceTokeniser:
+    """Tokeniser that splits a text into passages of whole sentences with at most `max_tokens` tokens.
 
     Tokens are looked up lower-cased and with digits replaced by 0; only the character inputs preserve case and digits.
     """
@@ -49,7 +49,7 @@ class SurfaceReader:
 
     @classmethod
     def load(cls, directory: Path, config: Any) -> Self:
-        """Load a reader with the vocabulary in a directory and the maximum passage length in a network's Config."""
+        """Load a tokeniser with the vocabulary in a directory and the maximum passage length in a network's Config."""
         return cls(Vocabulary.load(directory / cls.file), config.longest)
 
     def fits_embedding(self, row_count: int) -> bool:

@@ -107,8 +107,8 @@ class WordTokeniser(Tokeniser):
         return self.vocabulary.to_text().encode()
 
 
-class WordPieceReader:
-    """Base class of readers that split texts into word pieces, without special tokens, which the networks add.
+class BaseWordPieceTokeniser:
+    """Base class of tokenisers that split texts into word pieces, without special tokens, which the networks add.
 
     "[SEP]" or "[MASK]" in a text is tokenised as ordinary text.
     """
@@ -131,14 +131,14 @@ class WordPieceReader:
 
 def load_tokenizer(directory: Path) -> Tokenizer:
     """Load a tokenizer from tokenizer.json in a directory; raise ValueError if the file is malformed."""
-    text = (directory / WordPieceReader.file).read_text(encoding="utf-8")
+    text = (directory / BaseWordPieceTokeniser.file).read_text(encoding="utf-8")
     try:
         return Tokenizer.from_str(text)
     except Exception as error:  # tokenizers raises no specific error class
-        raise ValueError(f"{WordPieceReader.file}: {error}") from None
+        raise ValueError(f"{BaseWordPieceTokeniser.file}: {error}") from None
 
 
-class WordPieceTokeniser(WordPieceReader, Tokeniser):
+class WordPieceTokeniser(BaseWordPieceTokeniser, Tokeniser):
     """Tokeniser of the BERT networks; text rules do not apply, since the tokenizer normalises Unicode."""
 
     def __init__(self, tokenizer: Tokenizer, lengths: MaxLengths) -> None:

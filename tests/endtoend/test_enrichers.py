@@ -101,8 +101,8 @@ INVALID_RECIPES = [  # old text, new text, exit code, and part of the message
     ('"word2vec"', '"fasttext"', 3, "prepare vectors --work-dir WORK"),
     ("dropout = 0.1", "tags = ['O']", 2, "unknown key network.tags"),
     ('"words"', '"speech"', 4, "speech: checkpoint not found"),
-    ("hidden = 12", "hidden = 13", 2, "tagging.init_from: 'words' has other layer sizes; use its"),
-    ("max_terms = 40", "max_terms = 39", 2, "tagging.init_from: 'words' has another vocabulary"),
+    ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the layer sizes of 'words' differ from the recipe's; use its"),
+    ("max_terms = 40", "max_terms = 39", 2, "tagging.init_from: the word vectors of 'words' differ"),
     ("[training]", "[training]\nmargin = 2.0", 2, "training.margin applies to [pairs] only"),
 ]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from submission.models.enricher import TokenAnnotation
 from submission.models.enrichers.deepct import DeepCT, compute_passage_frequencies
-from submission.text.passages import Passage, PassageReader
+from submission.text.passages import Passage, WordPiecePassageTokeniser
 from tests.golden.test_word_networks import DATA, load
 from training.tasks.term_weighting import build_piece_targets, label_words, sum_squared_error
 
@@ -22,11 +22,11 @@ TEXT: dict[str, Any] = json.loads((DATA / "deepct" / "text_level.json").read_tex
 LENGTH = 24
 
 
-def reader() -> PassageReader:
+def reader() -> WordPiecePassageTokeniser:
     vocabulary = {piece: token_id for token_id, piece in enumerate(TEXT["vocabulary"])}
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
-    return PassageReader(tokenizer, 1000, LENGTH - 2)
+    return WordPiecePassageTokeniser(tokenizer, 1000, LENGTH - 2)
 
 
 def passages() -> list[Passage]:

@@ -26,17 +26,17 @@ positive_int = integer_between(1, 2**31)
 
 
 def add_input(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add the option --input, by default a required one."""
+    """Add the option --input for one directory, which is mandatory unless `required` is false."""
     add_path(parser, "-i", "--input", dest="input_dir", required=required, help=help_text)
 
 
 def add_inputs(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add the option --input for topics and corpus, which is repeatable."""
+    """Add the repeatable option --input for topics and corpus, which is mandatory unless `required` is false."""
     add_path(parser, "-i", "--input", metavar="INPUT", dest="inputs", action="append", required=required, help=help_text)
 
 
 def add_work_dir(parser: argparse.ArgumentParser, help_text: str, required: bool = True) -> None:
-    """Add the option --work-dir, by default a required one."""
+    """Add the option --work-dir, which is mandatory unless `required` is false."""
     parser.add_argument("--work-dir", "--work", type=parse_work_dir, required=required, metavar="WORK_DIR", help=help_text)
 
 

@@ -82,8 +82,9 @@ def run_trials(trials: list[Trial], work_dir: Path, device: torch.device, proces
         process_count: Number of trials trained in parallel.
     """
     rows: dict[str, list[Row]] = {}
-    for is_initialised in (False, True):
-        jobs = [(trial, work_dir, device) for trial in trials if bool(trial.recipe.initial_checkpoint) == is_initialised]
+    for has_initial_checkpoint in (False, True):
+        stage = [trial for trial in trials if bool(trial.recipe.initial_checkpoint) == has_initial_checkpoint]
+        jobs = [(trial, work_dir, device) for trial in stage]
         for (trial, *_), trial_rows in map_parallel(_run_trial, jobs, process_count) if jobs else []:
             rows[trial.run_name] = trial_rows
             yield pd.DataFrame([row for trial in trials for row in rows.get(trial.run_name, [])], columns=COLUMNS)

@@ -137,19 +137,19 @@ def _split_argument(argument: Any, topics: dict[str, str], stems: TermAnalyser) 
 def _count_passages(work_dir: Path, document_sets: Sequence[str]) -> pd.DataFrame:
     """Count the passages, and those without a relevant word, by document set and reference."""
     passages: Counter[str] = Counter()
-    empty: Counter[tuple[str, str]] = Counter()
+    without_relevant_word: Counter[tuple[str, str]] = Counter()
     variants = [(name, reference) for name, reference in PUBLISHED_SAMPLES if name in document_sets]
     columns = ["topic", "conclusion", "judged", "found"]
     for row in iter_rows(get_passages_dir(work_dir) / PASSAGES, columns, work_dir, "passages"):
         row_sets = [name for name in document_sets if is_in_document_set(row, name)]
         passages.update(row_sets)
-        empty.update(variant for variant in variants if variant[0] in row_sets and not get_relevant_words(row, variant[1]))
+        without_relevant_word.update(key for key in variants if key[0] in row_sets and not get_relevant_words(row, key[1]))
     return pd.DataFrame(
         {
             "documents": name,
             "reference": reference,
             "passages": passages[name],
-            "empty": 100 * empty[name, reference] / max(1, passages[name]),
+            "empty": 100 * without_relevant_word[name, reference] / max(1, passages[name]),
             "published": 100 * PUBLISHED_SAMPLES[name, reference][0] / sum(PUBLISHED_SAMPLES[name, reference]),
         }
         for name, reference in variants
@@ -162,7 +162,7 @@ def get_passages_dir(work_dir: Path) -> Path:
 
 
 def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
-    """Read the manifest of the passages; raise InputError if they, or the qrels or runs of `document_set`, are missing."""
+    """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that `document_set` needs."""
     manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")

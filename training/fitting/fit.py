@@ -117,7 +117,7 @@ class _Run:
         return read_json(self.checkpoint_dir / PROVENANCE) == expected_provenance  # type: ignore[no-any-return]
 
     def write(self, directory: Path, network: Network, metrics: dict[str, Any]) -> None:
-        """Write a network's checkpoint, with `metrics` and a card, to a directory."""
+        """Write a network's checkpoint, with `metrics` and a model card, to a directory."""
         descriptions = {"data": self.task.data_description, "description": self.task.metrics_description}
         card = render_card("network", provenance=self.provenance, metrics=metrics, **descriptions)
         checkpoint_class, tokeniser = self.trainee.checkpoint_class, self.trainee.tokeniser

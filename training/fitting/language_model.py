@@ -20,7 +20,7 @@ from submission.inference.checkpoint_io import PROBE_TEXTS_CHANGED, NetworkCheck
 from submission.inference.enricher_checkpoint import PROBE_TEXTS
 from submission.inference.ranker_checkpoint import TOLERANCE
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from submission.text.vocabulary import FIRST_TERM_ID, UNKNOWN_ID
 
 TRANSFERRED_LAYERS = ("embedding.", "letters.", "convolution.", "ahead.", "back.")  # copied into a tagger
@@ -93,18 +93,18 @@ class _ProbeRow(msgspec.Struct):
             )
 
 
-class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceReader]):
-    """A loaded checkpoint of a language model, with the reader of its input texts."""
+class LanguageModelCheckpoint(NetworkCheckpoint[LanguageModel, SurfaceTokeniser]):
+    """A loaded checkpoint of a language model, with the tokeniser of its input texts."""
 
     name_key, probe_type = "model", _ProbeRow
 
     @classmethod
-    def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceReader]:
+    def build(cls, directory: Path, config: Any) -> tuple[LanguageModel, SurfaceTokeniser]:
         model = build_from_config(LanguageModel, config["config"])
-        return model, SurfaceReader.load(directory, model.config)
+        return model, SurfaceTokeniser.load(directory, model.config)
 
     @staticmethod
-    def run_probe(network: LanguageModel, tokeniser: SurfaceReader) -> list[_ProbeRow]:
+    def run_probe(network: LanguageModel, tokeniser: SurfaceTokeniser) -> list[_ProbeRow]:
         """Compute the log-likelihoods of the probe texts, one passage at a time."""
         rows = []
         for text in PROBE_TEXTS:

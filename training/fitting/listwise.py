@@ -105,7 +105,7 @@ def compute_dense_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def stratify(scores: np.ndarray, size: int) -> list[np.ndarray]:
-    """Deal a topic's items, sorted by score, in turn to ceil(items / size) lists; return the item numbers of each list."""
+    """Deal a topic's items, sorted by score, in turn to ceil(items / size) lists; return the item indices of each list."""
     order = np.argsort(scores, kind="stable")
     list_count = -(-len(scores) // size)
     return [order[offset::list_count] for offset in range(list_count)]
@@ -121,11 +121,11 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
         scores_by_data = table.groupby("data")["score"]
         low, high = scores_by_data.transform("min"), scores_by_data.transform("max")
         scaled = table.assign(score=(table["score"] - low) / (high - low).clip(lower=1e-9))
-        return build_lists(scaled, size, lambda scores, list_items: scores[list_items])
+        return build_lists(scaled, size, lambda scores, indices: scores[indices])
 
-    def compute_rank_labels(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
+    def compute_rank_labels(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
         topic_ranks = compute_dense_ranks(scores)
-        labels = topic_ranks[list_items] if scope == "topic" else compute_dense_ranks(topic_ranks[list_items])
+        labels = topic_ranks[indices] if scope == "topic" else compute_dense_ranks(topic_ranks[indices])
         highest_rank = max(topic_ranks) if scope == "topic" else max(labels)
         return labels / highest_rank if loss == "mse" else labels
 
@@ -137,14 +137,14 @@ def build_lists(
 ) -> TrainingLists:
     """Split all topics of a table `data topic score` into lists of at most `size` items.
 
-    `compute_labels` maps a topic's scores and the item numbers of a list to the list's labels.
+    `compute_labels(scores, indices)` returns a list's labels from its topic's scores and the indices of its items in them.
     """
     rows: list[Tensor] = []
     labels: list[Tensor] = []
     scores = table["score"].to_numpy()
     for topic_rows in group_rows_by_topic(table):
-        for list_items in stratify(scores[topic_rows], size):
-            rows.append(torch.from_numpy(topic_rows[list_items]))
-            labels.append(torch.from_numpy(compute_labels(scores[topic_rows], list_items)).float())
+        for indices in stratify(scores[topic_rows], size):
+            rows.append(torch.from_numpy(topic_rows[indices]))
+            labels.append(torch.from_numpy(compute_labels(scores[topic_rows], indices)).float())
     padded_lists = (pad_sequence(lists, batch_first=True, padding_value=PADDING).numpy() for lists in (rows, labels))
     return TrainingLists(*padded_lists)

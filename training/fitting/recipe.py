@@ -123,7 +123,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             else enrichers.get_enricher_class(recipe.enricher or "")
         )
 
-    def initial_checkpoint(self, recipe: BaseRecipe) -> str:
+    def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:
         """Return the name of the checkpoint to initialise the network from, or an empty string if there is none."""
         return recipe.encoder.init_from
 
@@ -173,7 +173,7 @@ class Recipe(BaseRecipe, frozen=True, kw_only=True):
     @property
     def initial_checkpoint(self) -> str:
         """Name of the checkpoint to initialise the network from, or an empty string if there is none."""
-        return self.task.initial_checkpoint(self)
+        return self.task.get_initial_checkpoint(self)
 
     def to_provenance(self) -> dict[str, Any]:
         """Return the recipe for the provenance, without unset fields and with the note last."""

@@ -44,16 +44,13 @@ class Task(ABC, Generic[NetworkT]):
 
 
 def divergence_error(step: int, cause: str) -> TrainingError:
-    """Return the error for a value that is not finite, which the clause `cause` names."""
+    """Return the error for a non-finite value; `cause` says which, e.g. "a weight is not finite"."""
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 
 def dead_network_error(step: int) -> TrainingError:
     """Return the error for a network that gives all inputs the same score."""
-    return TrainingError(
-        f"step {step}: all validation scores are equal; lower training.learning_rate, or check the word "
-        "vectors and look for saturated layers"
-    )
+    return TrainingError(f"step {step}: all validation scores are equal; lower training.learning_rate or check the vectors")
 
 
 class LazyAdam(torch.optim.Adam):
@@ -84,12 +81,13 @@ class LazyAdam(torch.optim.Adam):
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
         state["step"] += 1
         moments = []
-        for name, value, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), param_group["betas"], strict=True):
-            moment = state[name].index_select(0, rows).lerp_(value, 1 - beta)  # (R, E)
+        for name, power, beta in zip(("exp_avg", "exp_avg_sq"), (values, values.square()), param_group["betas"], strict=True):
+            moment = state[name].index_select(0, rows).lerp_(power, 1 - beta)  # (R, E)
             state[name].index_copy_(0, rows, moment)
             moments.append(moment.div_(1 - beta ** state["step"].item()))  # bias correction
-        mean, square = moments
-        parameter.index_add_(0, rows, mean.div_(square.sqrt_().add_(param_group["eps"])), alpha=-param_group["lr"])
+        first_moment, second_moment = moments
+        update = first_moment.div_(second_moment.sqrt_().add_(param_group["eps"]))
+        parameter.index_add_(0, rows, update, alpha=-param_group["lr"])
 
 
 @dataclass(frozen=True)

@@ -91,10 +91,10 @@ def _score_validation(
             raise UsageError(f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble")
         queries = load_validation_queries(work_dir, checkpoint.network.token_unit, checkpoint.tokeniser)
         tie_order = queries.tie_order[queries.candidates]
-        score = build_ranker_scorer(checkpoint.network.to(device), device)
+        scorer = build_ranker_scorer(checkpoint.network.to(device), device)
         batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
         tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
-        scores[name] = np.concatenate([score(queries, batch) for batch in tracked_batches])
+        scores[name] = np.concatenate([scorer(queries, batch) for batch in tracked_batches])
         log.info(
             "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measure_candidates(scores[name], tie_order)["MAP@20"]
         )

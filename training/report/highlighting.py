@@ -25,7 +25,7 @@ class MarkedDocument:
     segments: list[TextSpan]
 
 
-class Span(NamedTuple):
+class ShadedSpan(NamedTuple):
     """Text span with its term frequency and shade level, from 0 (no shade) to SHADE_LEVELS."""
 
     text: str
@@ -39,8 +39,8 @@ class ShadedDocument:
 
     system: str
     docno: str
-    original: list[Span]
-    enriched: list[Span]
+    original: list[ShadedSpan]
+    enriched: list[ShadedSpan]
 
 
 def mark_components(
@@ -69,15 +69,15 @@ def shade_terms(system: str, stage: LexicalStage, enrichment: Enrichment, execut
 
 def _shade(
     passages: Sequence[tuple[str, Sequence[TokenAnnotation]]], counts: Counter[str], analyser: TermAnalyser
-) -> list[Span]:
+) -> list[ShadedSpan]:
     max_frequency, spans = max(counts.values(), default=1), []
     for text, words in passages:
         end = 0
         for word in words:
             frequency = sum(counts[term] for term in analyser.analyse(text[word.start : word.end]))
             level = min(SHADE_LEVELS, -(-SHADE_LEVELS * frequency // max_frequency))
-            spans.append(Span(text[end : word.start], 0, 0))
-            spans.append(Span(text[word.start : word.end], frequency, level))
+            spans.append(ShadedSpan(text[end : word.start], 0, 0))
+            spans.append(ShadedSpan(text[word.start : word.end], frequency, level))
             end = word.end
-        spans.append(Span(text[end:] + " ", 0, 0))
+        spans.append(ShadedSpan(text[end:] + " ", 0, 0))
     return [span for span in spans if span.text]

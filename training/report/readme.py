@@ -110,7 +110,7 @@ def format_results_table(means_csv: Path, checkpoints: Path) -> str:
 def _load_means(means_csv: Path) -> pd.DataFrame:
     """Load means with intervals, one row per run, best first; raise InputError if they are missing or malformed."""
     try:
-        rows = pd.concat([pd.read_csv(means_csv), *_load_cross_validated(means_csv.parent)])
+        rows = pd.concat([pd.read_csv(means_csv), *_load_cross_validated_means(means_csv.parent)])
         rows = rows[rows["topic_set"] == ALL_TOPICS]
         means = rows.pivot(index="run", columns="measure", values=["mean", "ci_low", "ci_high", "n_topics"])
         return means.sort_values(("mean", TABLE_MEASURES[0]), ascending=False)
@@ -119,7 +119,7 @@ def _load_means(means_csv: Path) -> pd.DataFrame:
         raise InputError(f"{means_csv}: cannot read means ({error}); run {command}") from None
 
 
-def _load_cross_validated(directory: Path) -> list[pd.DataFrame]:
+def _load_cross_validated_means(directory: Path) -> list[pd.DataFrame]:
     """Load the primary system's cross-validated means as a list of one frame; return an empty list if the file is missing."""
     file = directory / f"{PRIMARY_SYSTEM}_means.csv"
     if not file.exists():

@@ -39,7 +39,7 @@ class StudentPairSettings(Protocol):
     """Interface of the settings that determine the training pairs and the teacher that labels them."""
 
     @property
-    def gold_arguments(self) -> int: ...  # maximum; each yields a positive and a negative gold pair
+    def gold_arguments(self) -> int: ...  # at most; each yields a positive and a negative gold pair
     @property
     def bm25_depth(self) -> int: ...  # premises of other conclusions retrieved per conclusion
     @property

@@ -49,7 +49,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Raise UsageError, as teacher scores cannot be rebuilt from a corpus alone."""
-        raise UsageError("the training data are a system's scores, not a corpus; run `prepare distillation` and `fit` again")
+        raise UsageError("`reproduce` cannot score with the teacher; run `prepare distillation` and `fit` instead")
 
 
 class DistillationTask(ListwiseTask):
@@ -58,6 +58,6 @@ class DistillationTask(ListwiseTask):
     metrics_description = "Percent, mean over held-out debate titles: correlation with the teacher's scores."
 
 
-def _shift_to_zero(scores: np.ndarray, list_items: np.ndarray) -> np.ndarray:
+def _shift_to_zero(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return the scores of a list's items minus the lowest of the topic's `scores`, as labels must not be negative."""
-    return np.asarray(scores[list_items] - scores.min())
+    return np.asarray(scores[indices] - scores.min())

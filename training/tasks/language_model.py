@@ -12,7 +12,7 @@ from torch import Tensor
 
 from submission.errors import InputError
 from submission.inference.device import batch_by_length
-from submission.text.surface_tokens import SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from submission.text.vocabulary import UNKNOWN_ID
 from training.data.split import hold_out
 from training.data.word_vectors import VectorMethod, VectorSettings
@@ -58,7 +58,8 @@ class LanguageModelSpec(TaskSpec, frozen=True):
         copy_word_vectors(model, word_table)
         weights = model.state_dict()
         weights["output_embedding.weight"].copy_(weights["embedding.weight"])
-        return TrainableNetwork(LanguageModelCheckpoint, model, SurfaceReader(vocabulary, model.config.longest), None, origin)
+        tokeniser = SurfaceTokeniser(vocabulary, model.config.longest)
+        return TrainableNetwork(LanguageModelCheckpoint, model, tokeniser, None, origin)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the training premises, hold out some of them and split all into passages."""

@@ -20,7 +20,7 @@ from submission.models.crf import CRF, FORBIDDEN_SCORE, PADDING_STATE
 from submission.models.enrichers.targer import TARGER
 from submission.models.padding import pad
 from submission.storage.atomic_files import sha256_file
-from submission.text.surface_tokens import SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import SurfacePassage, SurfaceTokeniser
 from training.data.datasets.argument_components import SOURCES, TaggedDocument, list_tags
 from training.data.tagged_documents import Split, get_table_path, load_documents, split_documents
 from training.data.word_vectors import VectorMethod
@@ -54,7 +54,7 @@ class TaggingSpec(TaskSpec, frozen=True):
         """Method of the surface-token vectors."""
         return self.vectors
 
-    def initial_checkpoint(self, recipe: BaseRecipe) -> str:
+    def get_initial_checkpoint(self, recipe: BaseRecipe) -> str:
         """Return the name of the language model to initialise from, or an empty string."""
         return self.init_from
 
@@ -73,13 +73,14 @@ class TaggingSpec(TaskSpec, frozen=True):
             shapes, expected_shapes = (
                 {name: value.shape for name, value in layers.items()} for layers in (pretrained, initial)
             )
+            comparison = f"of {self.init_from!r} differ from the recipe's"
             if model.tokeniser.vocabulary.terms != vocabulary.terms:
-                raise UsageError(f"tagging.init_from: {self.init_from!r} has another vocabulary; use its training vectors")
+                raise UsageError(f"tagging.init_from: the word vectors {comparison}; pass those it was trained with")
             if shapes != expected_shapes:
-                raise UsageError(f"tagging.init_from: {self.init_from!r} has other layer sizes; use its [network] settings")
+                raise UsageError(f"tagging.init_from: the layer sizes {comparison}; use its [network] settings")
             network.load_state_dict(network.state_dict() | pretrained)
             origin["init_from"] = {"name": self.init_from, "fingerprint": model.fingerprint}
-        return TrainableNetwork(EnricherCheckpoint, network, SurfaceReader(vocabulary, network.config.longest), None, origin)
+        return TrainableNetwork(EnricherCheckpoint, network, SurfaceTokeniser(vocabulary, network.config.longest), None, origin)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the tagged documents and split those of each data set into training and test documents."""
@@ -97,8 +98,8 @@ class TaggingSpec(TaskSpec, frozen=True):
             load_documents(work_dir, name)
 
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
-        """Raise UsageError, as tagged documents and word vectors cannot be prepared from a single directory."""
-        raise UsageError("the training data are tagged documents; run `prepare tags`, `prepare vectors` and `fit` again")
+        """Raise UsageError, as tagged documents and word vectors are prepared from different directories."""
+        raise UsageError("`reproduce` cannot read two directories; run `prepare tags`, `prepare vectors` and `fit` instead")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class TaggedPassages:
     tags: list[list[str]]
 
     @classmethod
-    def from_documents(cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceReader) -> Self:
+    def from_documents(cls, documents: Sequence[TaggedDocument], tokeniser: SurfaceTokeniser) -> Self:
         """Split documents into passages; a component that is split between passages starts with B- in each."""
         passages, tags = [], []
         for document in documents:
@@ -129,7 +130,7 @@ class TaggingTask(Task[TARGER]):
         "the network."
     )
 
-    def __init__(self, documents: Split, network: TARGER, tokeniser: SurfaceReader) -> None:
+    def __init__(self, documents: Split, network: TARGER, tokeniser: SurfaceTokeniser) -> None:
         """Build the training examples and forbid tag transitions that do not occur in them."""
         self._train, self._test = (TaggedPassages.from_documents(part, tokeniser) for part in (documents.train, documents.test))
         self._tag_ids = {tag: index for index, tag in enumerate(network.config.tags, 1)}

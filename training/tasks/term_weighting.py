@@ -77,7 +77,7 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     def prepare_again(self, data_dir: Path, work_dir: Path, training_data: dict[str, Any]) -> dict[str, str]:
         """Prepare the passages again; return the SHA-256 by corpus file name; raise UsageError if qrels or runs were used."""
         if training_data["qrels"] or training_data["runs"]:
-            raise UsageError("the training passages were filtered by qrels or runs; run `prepare passages` and `fit` again")
+            raise UsageError("`reproduce` cannot filter passages by qrels or runs; run `prepare passages` and `fit` instead")
         prepare_passages(data_dir, work_dir)
         return hash_input_files(find_corpus_files(data_dir))
 

@@ -150,7 +150,7 @@ def _get_point_settings(point: int) -> dict[str, Any]:
 
 
 def _round_means(touche_values: np.ndarray, webis_values: np.ndarray) -> dict[str, float | None]:
-    """Return the rounded means by measure of values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES)."""
+    """Average values (topics, SELECTION_MEASURES) and (topics, WEBIS_MEASURES) over topics; return rounded means by measure."""
     means = np.concatenate([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     return round_means((*SELECTION_MEASURES, *WEBIS_MEASURES), means)
 

@@ -15,7 +15,7 @@ from submission.models.bert import BERTNetwork, TextEncoder
 from submission.models.bert_config import EncoderConfig
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.models.padding import pad
-from submission.text.passages import Passage, PassageReader
+from submission.text.passages import Passage, WordPiecePassageTokeniser
 
 INIT_STD = 0.02  # standard deviation of the initial weights
 
@@ -23,7 +23,7 @@ INIT_STD = 0.02  # standard deviation of the initial weights
 class DeepCT(BERTNetwork, Enricher[Passage]):
     """A linear layer, without activation, over the BERT vector of each word's first word piece."""
 
-    tokeniser_class = PassageReader
+    tokeniser_class = WordPiecePassageTokeniser
     output_name = "weight"
 
     @dataclass(frozen=True)

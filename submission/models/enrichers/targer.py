@@ -20,7 +20,7 @@ from submission.models.crf import CRF
 from submission.models.enricher import Enricher, TokenAnnotation
 from submission.models.layers import gather_positions, run_bidirectional
 from submission.models.padding import pad
-from submission.text.surface_tokens import CHARACTER_ID_COUNT, CHARACTERS_PER_TOKEN, SurfacePassage, SurfaceReader
+from submission.text.surface_tokens import CHARACTER_ID_COUNT, CHARACTERS_PER_TOKEN, SurfacePassage, SurfaceTokeniser
 from submission.text.surface_tokens import encode_characters as get_character_ids
 from submission.text.vocabulary import PADDING_ID
 
@@ -38,7 +38,7 @@ class TARGER(Enricher[SurfacePassage]):
     Each distinct word of a batch is encoded once, so that all its occurrences share their character dropout.
     """
 
-    tokeniser_class = SurfaceReader
+    tokeniser_class = SurfaceTokeniser
     output_name = "kept"
     input_fields = "conclusion premise"  # all fields of the unenriched index
     component_types = ("claim", "premise")

@@ -14,7 +14,7 @@ from submission.models.padding import pad
 from submission.models.rankers.drmm import DRMM
 from submission.models.rankers.snrm import LATENT_TERM_BATCH, SNRM, TEXT_BATCH
 from submission.models.rankers.tfr_bert import TFRBERT
-from submission.text.surface_tokens import SurfaceReader
+from submission.text.surface_tokens import SurfaceTokeniser
 from submission.text.vocabulary import Vocabulary
 from tests.contract.test_rankers import BERT, generate_texts
 
@@ -112,7 +112,7 @@ TEXT = "The women's rights (since 1920) are good. Zoos aren't."
 def tag_text(letters: str) -> list[TokenAnnotation]:
     """Return the tokens of TEXT, each tagged by a letter: p for a premise, m a major claim, b a backing, else O."""
     labels = {"p": "I-P", "m": "B-MC", "b": "I-B"}
-    [passage] = SurfaceReader(Vocabulary([]), 512).split(TEXT)
+    [passage] = SurfaceTokeniser(Vocabulary([]), 512).split(TEXT)
     rows = zip(passage.tokens, passage.spans, letters, strict=True)
     return [TokenAnnotation(word, start, end, float(key in "pm"), labels.get(key, "O")) for word, (start, end), key in rows]
 

@@ -19,7 +19,7 @@ from submission.text.normalisation import (
     tokenise_premise,
     tokenise_query,
 )
-from submission.text.passages import PassageReader
+from submission.text.passages import WordPiecePassageTokeniser
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordTokeniser, load_tokenizer
 from submission.text.vocabulary import Vocabulary
 
@@ -124,7 +124,7 @@ def test_text_rule_1_does_not_normalise_unicode() -> None:
 def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
     directory, text = CHECKPOINT_DIR / checkpoint, f"zoos {token} are cruel"
     tokenizer, reader = load_tokenizer(directory), WordPieceTokeniser.load(directory, MaxLengths(20, 60))
-    [passage] = PassageReader(tokenizer, 220, 320).split(text)
+    [passage] = WordPiecePassageTokeniser(tokenizer, 220, 320).split(text)
     for ids in (reader.encode_premise(text), reader.encode_query(text), passage.piece_ids):
         assert tokenizer.token_to_id(token) not in ids
     assert reader.encode_premise(text) == reader.encode_premise(text.lower())

@@ -5,11 +5,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from submission.text.passages import SENTENCE_END, PassageReader, split_passages
+from submission.text.passages import SENTENCE_END, WordPiecePassageTokeniser, split_passages
 from submission.text.surface_tokens import (
     ALPHABET,
     CHARACTER_ID_COUNT,
-    SurfaceReader,
+    SurfaceTokeniser,
     encode_characters,
     find_token_spans,
     normalise_token,
@@ -46,7 +46,7 @@ def test_sentences_end_at_punctuation_or_line_breaks(text: str) -> None:
 
 
 def test_words_and_word_pieces() -> None:
-    reader = PassageReader(build_tiny_tokenizer(), 4, 100)
+    reader = WordPiecePassageTokeniser(build_tiny_tokenizer(), 4, 100)
     first, second = reader.split("Topic filler, http://example.org/a Abc 😀. Don't")
     assert (first.text, second.text) == ("Topic filler,   Abc 😀.", "Don't")
     assert first.words == ["topic", "filler", "", "abc", "", ""]  # the tokenizer does not know punctuation
@@ -59,10 +59,10 @@ def test_words_and_word_pieces() -> None:
 
 def test_passage_is_truncated_to_max_pieces() -> None:
     tokenizer = build_tiny_tokenizer()
-    [passage] = PassageReader(tokenizer, 220, 5).split("topic abcd ef gh")
+    [passage] = WordPiecePassageTokeniser(tokenizer, 220, 5).split("topic abcd ef gh")
     assert (passage.words, passage.first_pieces) == (["topic", "abcd"], [0, 1])  # a word with truncated pieces stays whole
     assert [tokenizer.id_to_token(piece_id) for piece_id in passage.piece_ids] == ["topic", "a", "##b", "##c", "##d"]
-    [passage] = PassageReader(tokenizer, 220, 3).split("topic abcd ef gh")
+    [passage] = WordPiecePassageTokeniser(tokenizer, 220, 3).split("topic abcd ef gh")
     assert (passage.words, len(passage)) == (["topic", "abcd"], 3)
 
 
@@ -85,7 +85,7 @@ def test_tokens_cover_text_except_whitespace(text: str) -> None:
 
 
 def test_token_ids_ignore_case_and_digits() -> None:
-    reader = SurfaceReader(Vocabulary(["women", "co0", "0000"]), 9)
+    reader = SurfaceTokeniser(Vocabulary(["women", "co0", "0000"]), 9)
     [passage] = reader.split("Women WOMEN CO2 1984 men")
     assert passage.token_ids == [2, 2, 3, 4, 1]
     assert [reader.fits_embedding(size) for size in (4, 5)] == [False, True]
@@ -101,7 +101,7 @@ def test_characters_are_centred() -> None:
 
 
 def split_into_passages(text: str, max_tokens: int) -> list[str]:
-    passages = SurfaceReader(Vocabulary([]), max_tokens).split(text)
+    passages = SurfaceTokeniser(Vocabulary([]), max_tokens).split(text)
     for passage in passages:
         assert len(passage) == len(passage.spans) == len(passage.token_ids) <= max_tokens
         assert [passage.text[start:end] for start, end in passage.spans] == passage.tokens

@@ -49,7 +49,7 @@ class Squares(Experiment[Square, Any]):
     def get_cache_key(self, cell: Square) -> object:
         return self.power, cell
 
-    def group(self, cell: Square) -> str:
+    def get_group(self, cell: Square) -> str:
         return cell.group
 
     def estimate_cost(self, cell: Square) -> int:

@@ -88,7 +88,7 @@ class SettingRunner:
     """Runner that trains a network for each fold of a setting and scores arguments with it."""
 
     def __init__(self, setting: Setting, tables: dict[str, pd.DataFrame], recipe: Recipe, device: torch.device) -> None:
-        """Split the training data sets into folds; each cell replaces the loss, seed and use of the topic of `recipe`."""
+        """Split the training data sets into folds; each cell overrides the loss, seed and network key "topic" of `recipe`."""
         self.table = pd.concat([tables[name] for name in setting.data_sets], ignore_index=True)
         self.setting, self._recipe, self._device = setting, recipe, device
         fold_splits = [_split_into_folds(tables[name], name, setting) for name in setting.train_data]

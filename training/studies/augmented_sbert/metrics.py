@@ -66,13 +66,13 @@ def compute_dev_metric(gold: PairDataset, scores: np.ndarray) -> float:
     return _find_best_f1(labels, scores)[0] if gold.is_binary else _spearman(labels, scores)
 
 
-def compute_metrics(gold: PairDataset, dev: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """Compute the metrics of scores (dev pairs,) and (test pairs,), with the dev threshold for both."""
-    dev_score, labels = compute_dev_metric(gold, dev), gold.test["label"].to_numpy()
+def compute_metrics(gold: PairDataset, dev_scores: np.ndarray, test_scores: np.ndarray) -> tuple[float, float]:
+    """Return the dev and test metric: F1 at the threshold that is best on dev for binary labels, else Spearman's rho."""
+    dev_score, labels = compute_dev_metric(gold, dev_scores), gold.test["label"].to_numpy()
     if not gold.is_binary:
-        return dev_score, _spearman(labels, test)
-    threshold = _find_best_f1(gold.dev["label"].to_numpy(), dev)[1]
-    return dev_score, 100 * float(f1_score(labels == 1, test >= threshold))
+        return dev_score, _spearman(labels, test_scores)
+    threshold = _find_best_f1(gold.dev["label"].to_numpy(), dev_scores)[1]
+    return dev_score, 100 * float(f1_score(labels == 1, test_scores >= threshold))
 
 
 def compute_baseline_metrics(gold: PairDataset) -> tuple[float, float]:

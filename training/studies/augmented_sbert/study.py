@@ -77,7 +77,7 @@ class AugmentedSbertExperiment(Experiment[Cell, TrialResult]):
         """Return the names of the network and of its trials; the latter contain hashes of data and settings."""
         return cell.network, [trial.name for trial in self._get_trials(cell) if trial]
 
-    def group(self, cell: Cell) -> tuple[str, int]:
+    def get_group(self, cell: Cell) -> tuple[str, int]:
         """Return a cell's task and repetition, which identify its trial; a trial's networks share gold networks and labels."""
         return cell.task, cell.repetition
 
@@ -85,7 +85,7 @@ class AugmentedSbertExperiment(Experiment[Cell, TrialResult]):
         """Estimate the number of pairs that the network is trained on; a teacher's count twice."""
         relative_costs = {BASELINE: 0.0, UNTRAINED: 0.0, UNADAPTED: 0.0, CROSS_ENCODER: 2.0, BI_ENCODER: 1.0, ADAPTED: 1.0}
         factor = 2 if cell.network == STRATEGIES[-1] else 1
-        gold = self._trials[self.group(cell)].gold
+        gold = self._trials[self.get_group(cell)].gold
         return 1 + round(len(gold.train) * relative_costs.get(cell.network, 1.0 + factor * self._settings.silver_ratio))
 
     def compute(self, cell: Cell) -> TrialResult:
@@ -100,7 +100,7 @@ class AugmentedSbertExperiment(Experiment[Cell, TrialResult]):
 
     def _get_trials(self, cell: Cell) -> tuple[Trial, Trial | None]:
         """Return the trials of a cell's task and source task."""
-        return self._trials[self.group(cell)], self._trials[cell.source_task, cell.repetition] if cell.source_task else None
+        return self._trials[self.get_group(cell)], self._trials[cell.source_task, cell.repetition] if cell.source_task else None
 
 
 def run_study(

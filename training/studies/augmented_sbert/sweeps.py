@@ -141,7 +141,7 @@ class SweepExperiment(Experiment[Cell, TrialResult]):
         """Return the cell and the name of its trial's store, which contains a hash of data and settings."""
         return cell, self._stores[cell.trial][0].directory.name
 
-    def group(self, cell: Cell) -> TrialKey:
+    def get_group(self, cell: Cell) -> TrialKey:
         """Return the key of a cell's trial, whose networks depend on each other."""
         return cell.trial
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 from submission.errors import InputError
 from submission.models.crf import FORBIDDEN_SCORE
 from submission.models.enrichers.targer import TARGER
-from submission.text.surface_tokens import SurfaceReader
+from submission.text.surface_tokens import SurfaceTokeniser
 from submission.text.vocabulary import Vocabulary
 from training.data.datasets.argument_components import TaggedDocument
 from training.data.tagged_documents import Split
@@ -18,7 +18,7 @@ from training.tasks.language_model import LanguageModelSpec, LanguageModelTask
 from training.tasks.tagging import TaggedPassages, TaggingTask, predict_tags
 
 TAGS = ("O", "B-P", "I-P", "B-C", "I-C")
-READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 4)
+READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 4)
 
 
 def parse_document(text: str) -> TaggedDocument:
@@ -90,7 +90,7 @@ def test_majority_tagger_falls_back_to_the_overall_majority() -> None:
     assert majority.predict([["zoos", "2024", "bees"], []]) == [["B-P", "I-P", "I-P"], []]
 
 
-MODEL_READER = SurfaceReader(Vocabulary(["zoos", "are", "cruel", "."]), 6)
+MODEL_READER = SurfaceTokeniser(Vocabulary(["zoos", "are", "cruel", "."]), 6)
 ZOOS, ARE, CRUEL = 2, 3, 4
 PASSAGES = [passage for text in ("Zoos are what cruel people are", "cruel zoos", "are") for passage in MODEL_READER.split(text)]
 
