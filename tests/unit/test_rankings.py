@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from submission.errors import OutputError
 from submission.output.run_directory import FINGERPRINT_FILE, RunDirectory
 from submission.output.runs import format_run
 from submission.rankings import (
@@ -115,6 +116,8 @@ def test_overwrite_removes_old_runs_with_the_first_new_run(tmp_path: Path) -> No
         output.resume({"input": "old"}, RUN_FILES, False)
         for name in "xy":
             output.write_run(f"a-{name}.txt", f"{name}\n", "k")
+        with pytest.raises(OutputError, match="another checkpoint, code, device or precision"):
+            output.is_up_to_date("a-x.txt", "other")
         output.resume({"input": "new"}, RUN_FILES, True)
         assert (tmp_path / "a-y.txt").exists()
         output.write_run("a-x.txt", "new\n", "k")
