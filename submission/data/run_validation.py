@@ -105,7 +105,7 @@ def _find_format_issues(rows: Sequence[RunLine]) -> Issues:
 
 
 def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) -> Issues:
-    first_lines: dict[str, list[int]] = {}  # first line of each block of lines of a topic
+    first_lines: dict[str, list[int]] = {}  # first line of each block of a topic's lines
     for qid, block in groupby(rows, lambda row: row.qid):
         first_lines.setdefault(qid, []).append(next(block).line.number)
     for qid, lines in first_lines.items():

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta
 
-from submission.fusion.z_scores import z_scores
+from submission.fusion.z_scores import compute_z_scores
 from submission.rankings import MAX_DEPTH
 
 LENGTH_FEATURE = "length"  # reserved as a member name
@@ -104,7 +104,7 @@ def standardise_by_topic(features: pd.DataFrame, pool: pd.DataFrame) -> dict[str
     for name, scores in standardised_features.items():
         values, pool_values = features[name].to_numpy(), pool[name].to_numpy()
         for qid in rows.keys() & pool_rows.keys():
-            scores[rows[qid]] = z_scores(values[rows[qid]], pool_values[pool_rows[qid]])
+            scores[rows[qid]] = compute_z_scores(values[rows[qid]], pool_values[pool_rows[qid]])
     return standardised_features
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from submission.fusion.z_scores import z_scores
+from submission.fusion.z_scores import compute_z_scores
 
 SCORE_GAP = 1.0  # difference between the lowest score of a re-ranked document and the next document's score
 
@@ -33,7 +33,7 @@ class QualityInterpolation(msgspec.Struct, frozen=True, dict=True, forbid_unknow
 
     def compute_contributions(self, relevance: np.ndarray, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Compute the contributions (n,) of relevance and quality to the scores of a topic's top documents."""
-        return z_scores(relevance, relevance), self.weight * z_scores(quality, quality)
+        return compute_z_scores(relevance, relevance), self.weight * compute_z_scores(quality, quality)
 
     def score(self, relevance: np.ndarray, quality: np.ndarray) -> np.ndarray:
         """Compute a topic's document scores (N,) from relevance (N,), descending, and the quality (n,) of the top documents.

@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
+def compute_z_scores(values: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """Standardise values (N,) by mean and standard deviation of the pool's values `reference` (M,); 0 if the pool is constant.
 
     The order of the pool does not affect rounding.

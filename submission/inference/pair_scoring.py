@@ -23,7 +23,7 @@ from submission.timing import Stopwatch
 
 
 class TokenSource(Protocol):
-    """Interface of sources of the token ids of topics and documents."""
+    """Interface of sources that provide the token ids of topics and documents."""
 
     def get_query_token_ids(self, tokeniser: Tokeniser) -> Mapping[str, TokenIds]:
         """Return the token ids of all topics by qid."""

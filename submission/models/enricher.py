@@ -62,4 +62,4 @@ class Enricher(Network, ABC, Generic[PassageT]):
 
     @abstractmethod
     def compute_word_frequencies(self, passages: Sequence[Sequence[TokenAnnotation]]) -> Mapping[str, int]:
-        """Compute the frequency, at least 1, of each word of a text from the annotations of the text's passages."""
+        """Compute each word's frequency in a text, at least 1, from the annotations of its passages."""

@@ -16,7 +16,7 @@ from rank_bm25 import BM25Okapi
 from submission.errors import abbreviate
 from submission.progress import track
 from submission.rankings import build_rankings
-from submission.retrieval.sparse_matrix import top_k
+from submission.retrieval.sparse_matrix import select_top_k
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.normalisation import normalise
 
@@ -90,7 +90,7 @@ class ConclusionIndex:
         """Return positions and scores of the top `MAX_CONCLUSIONS` conclusions that score above 0; ties go to the first."""
         scores = self.score_all(query)
         matching_rows = np.flatnonzero(scores > 0)
-        order = matching_rows[top_k(scores[matching_rows], MAX_CONCLUSIONS)]
+        order = matching_rows[select_top_k(scores[matching_rows], MAX_CONCLUSIONS)]
         return list(zip(order.tolist(), scores[order].tolist(), strict=True))
 
     def to_bytes(self) -> bytes:

@@ -18,7 +18,7 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
 from submission.progress import track_weighted
-from submission.retrieval.sparse_matrix import top_k
+from submission.retrieval.sparse_matrix import select_top_k
 from submission.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
 from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
@@ -63,7 +63,7 @@ class DenseIndex:
                 threshold = np.partition(products, -depth)[-depth] - ROUNDING_MARGIN if len(products) > depth else -np.inf
                 shortlist = np.flatnonzero(products >= threshold)
                 scores = self._score_exactly(query, shortlist)
-                order = top_k(scores, depth)
+                order = select_top_k(scores, depth)
                 yield [self.names[position] for position in shortlist[order]], scores[order]
 
     def _compute_dot_products(self, queries: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.ranker import LatentRanker
 from submission.rankings import MAX_DEPTH
-from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards, top_k
+from submission.retrieval.sparse_matrix import CSR_FILES, CSRMatrix, merge_shards, select_top_k
 from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
 log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint
         if not scores.any():
             reason = "no document shares a latent term with the query"
             log.warning("topic %s (%s): %s; its ranking is empty", qid, abbreviate(text), reason)
-        rows += [(qid, docnos[row], scores[row]) for row in top_k(scores, MAX_DEPTH) if scores[row] > 0]
+        rows += [(qid, docnos[row], scores[row]) for row in select_top_k(scores, MAX_DEPTH) if scores[row] > 0]
     return pd.DataFrame(rows, columns=["qid", "docno", "score"]).astype({"score": np.float64})
 
 

@@ -17,7 +17,7 @@ import torch
 from msgspec import Meta, field
 
 from submission.progress import track
-from submission.retrieval.sparse_matrix import top_k
+from submission.retrieval.sparse_matrix import select_top_k
 from submission.retrieval.term_index import CollectionStatistics, IndexSettings, TermIndex
 from submission.retrieval.term_weighting import bm25, bm25_query_weight, dirichlet_length_penalty, dirichlet_term_weight
 
@@ -146,7 +146,7 @@ def search(index: TermIndex, query: Query, model: Model, depth: int) -> Hits:
             is_match[documents] = True
     hits = np.flatnonzero(is_match)
     hit_scores = scores[hits] + model.score_length(index.lengths[hits], query.values())
-    order = top_k(hit_scores, depth)
+    order = select_top_k(hit_scores, depth)
     return Hits(hits[order], hit_scores[order])
 
 

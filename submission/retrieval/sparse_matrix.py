@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 
-def top_k(scores: np.ndarray, k: int) -> np.ndarray:
+def select_top_k(scores: np.ndarray, k: int) -> np.ndarray:
     """Return the positions of the k highest scores (N,), descending; ties go to the first position.
 
     Takes O(N + k log k) time if few scores are equal, because it selects before sorting.

@@ -236,7 +236,7 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
         ends = np.flatnonzero(batch == end)
         # Integers that combine document and term sort several times faster than pairs.
         document = np.repeat(np.arange(len(ends)) << 32, np.diff(ends, prepend=-1))
-        packed_entries = np.repeat(document, token_terms.sizes[batch]) + token_terms.lookup(batch)
+        packed_entries = np.repeat(document, token_terms.sizes[batch]) + token_terms.look_up(batch)
         packed_entries.sort()
         starts = np.flatnonzero(np.diff(packed_entries, prepend=-1))
         arrays.append(_unpack_entries(packed_entries[starts], np.diff(starts, append=len(packed_entries)), len(ends)))
@@ -256,7 +256,7 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
         document = np.repeat(np.arange(len(batch)) << 32, [len(words) for words in batch])
         frequency = np.fromiter(chain.from_iterable(words.values() for words in batch), np.int64, len(word))
         sizes = word_terms.sizes[word]
-        packed_entries = np.repeat(document, sizes) + word_terms.lookup(word)
+        packed_entries = np.repeat(document, sizes) + word_terms.look_up(word)
         order = np.argsort(packed_entries)
         starts = np.flatnonzero(np.diff(packed_entries[order], prepend=-1))
         frequency_sums = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
@@ -281,7 +281,7 @@ class _TokenTerms(NamedTuple):
         sizes = np.array([len(token_terms) for token_terms in terms_by_token], dtype=np.int64)
         return cls(terms, term_ids, sizes, sizes.cumsum() - sizes)
 
-    def lookup(self, token_ids: np.ndarray) -> np.ndarray:
+    def look_up(self, token_ids: np.ndarray) -> np.ndarray:
         """Return the term ids of tokens, concatenated in the order of the tokens."""
         sizes = self.sizes[token_ids]
         positions = np.repeat(self.starts[token_ids] - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())

@@ -48,7 +48,7 @@ def build_indexes(components: Sequence[Component], execution: Execution) -> None
 
 
 def _estimate(components: Sequence[Component], execution: Execution) -> tuple[float, float]:
-    """Estimate the seconds and bytes that the indexes of all documents need from those of a sample of documents."""
+    """Estimate the seconds and bytes that the indexes of all documents need, from a sample of documents."""
     docnos = execution.documents.searchable_docnos
     rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
     sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])

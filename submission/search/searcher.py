@@ -60,7 +60,7 @@ class QueryExecution(Execution):
 
 
 FALLBACK_DIR = Path()  # parent of temporary directories if the system's temporary directory is not writable
-CACHED_QUERIES = 8  # number of recent queries whose results are kept, so that links on the page recompute nothing
+MAX_CACHED_QUERIES = 8  # number of recent queries whose results are kept, so that links on the page recompute nothing
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Searcher:
     def _get_execution(self, query: str) -> QueryExecution:
         """Return the execution of a query; reuse it for a recent query."""
         if query not in self._recent_executions:
-            if len(self._recent_executions) == CACHED_QUERIES:
+            if len(self._recent_executions) == MAX_CACHED_QUERIES:
                 self._evict()
             corpus, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
             self._recent_executions[query] = QueryExecution(self._shared, corpus, scratch.__enter__())

@@ -176,13 +176,13 @@ class ArtifactStore:
         for path in self._stale_files.pop(name, []):
             remove_if_possible(path)
 
-    def _read_valid(self, name: str, read: Callable[[Path], T], checksum: Callable[[T], str]) -> T | None:
+    def _read_valid(self, name: str, read: Callable[[Path], T], compute_checksum: Callable[[T], str]) -> T | None:
         """Read a file of the manifest; return None if it is missing or, with a warning, if it is damaged."""
         if name not in self._manifest.files:
             return None
         try:
             value = read(self.directory / name)
-            if checksum(value) == self._manifest.files[name].xxh3:
+            if compute_checksum(value) == self._manifest.files[name].xxh3:
                 return value
             cause = "checksum mismatch"
         except FileNotFoundError:

@@ -65,7 +65,7 @@ class ScoreExplanation:
 def explain_network_score(
     checkpoint: RankerCheckpoint, query: list[int], document: list[int], field: str, device: torch.device
 ) -> ScoreExplanation:
-    """Explain the score of a network for the token ids of a query and of the document field called `field`."""
+    """Explain a network's score for a query and the document field `field`, both as token ids."""
     ranker, tokeniser = checkpoint.move_network(device), checkpoint.tokeniser
     tokens = tokeniser.to_tokens(query), tokeniser.to_tokens(document)
     pair = [tensor.to(device) for text in (query, document) for tensor in pad([text])]

@@ -223,7 +223,7 @@ def test_micro_batches_sum_to_the_loss_and_gradient_of_the_batch(task: str, work
         trainee, examples = build(task, work)
         network, batch = trainee.network.eval(), np.arange(7)[::-1].copy()
         torch.manual_seed(3)  # negative samples of the language model
-        losses = [examples.loss(network, rows, batch) for rows in np.split(batch, np.cumsum(sizes)[:-1])]
+        losses = [examples.compute_loss(network, rows, batch) for rows in np.split(batch, np.cumsum(sizes)[:-1])]
         sum(losses).backward()  # type: ignore[union-attr]
         gradients = [value.grad.to_dense() for value in network.parameters() if value.grad is not None]
         results.append([torch.stack(losses).sum().detach(), *gradients])

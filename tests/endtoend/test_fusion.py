@@ -64,7 +64,7 @@ def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name in ("dirichlet", "dirichlet_rm3", "knrm"):
         shutil.copytree(CHECKPOINT_DIR / name, directory / name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluation, "REPETITIONS", 2)
+        patch.setattr(evaluation, "N_REPETITIONS", 2)
         yield directory
 
 

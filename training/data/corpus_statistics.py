@@ -14,7 +14,7 @@ from training.plotting import create_figure, render_png
 
 log = logging.getLogger(__name__)
 
-TOP_CONCLUSIONS = 20
+N_TOP_CONCLUSIONS = 20
 
 
 def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.DataFrame) -> None:
@@ -23,7 +23,7 @@ def write_statistics(store: ArtifactStore, train: pd.DataFrame, validation: pd.D
     unique_conclusions = conclusions.unique()
     conclusion_lengths = np.array([len(text.split()) for text in unique_conclusions])
     premise_lengths, vocabulary_size = _measure_premises(store.directory)
-    top_counts = conclusions.value_counts().head(TOP_CONCLUSIONS)
+    top_counts = conclusions.value_counts().head(N_TOP_CONCLUSIONS)
     statistics = {
         "arguments": len(conclusions),
         "train arguments": len(train),

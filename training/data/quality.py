@@ -15,7 +15,7 @@ from submission.storage.artifact_store import ArtifactStore, read_manifest
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from training.data.datasets import ibm_argq, ukp_conv_arg_rank, webis_argquality
-from training.data.work_directory import convert_table_errors, not_found_error
+from training.data.work_directory import build_not_found_error, convert_table_errors
 
 log = logging.getLogger(__name__)
 
@@ -99,4 +99,4 @@ def load_source_hashes(work_dir: Path, name: str) -> dict[str, str]:
     try:
         return dict(read_manifest(file).inputs["input"])
     except LookupError:
-        raise not_found_error(file, work_dir, "quality") from None
+        raise build_not_found_error(file, work_dir, "quality") from None

@@ -27,7 +27,7 @@ from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import remove_urls
 from submission.text.passages import split_passages
 from training.data.debates import read_topics
-from training.data.work_directory import iter_rows, not_found_error
+from training.data.work_directory import build_not_found_error, iter_rows
 from training.evaluation.qrels import read_qrels
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
     """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that `document_set` needs."""
     manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
-        raise not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")
+        raise build_not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")
     required = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},

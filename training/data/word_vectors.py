@@ -24,7 +24,7 @@ from submission.text.normalisation import tokenise_query
 from submission.text.surface_tokens import find_token_spans, normalise_token
 from submission.text.vocabulary import Vocabulary
 from training.data.seeds import RandomStream, create_generator
-from training.data.work_directory import not_found_error, read_prepared_manifest
+from training.data.work_directory import build_not_found_error, read_prepared_manifest
 
 if TYPE_CHECKING:  # importing gensim takes two seconds
     from gensim.models.keyedvectors import KeyedVectors
@@ -80,7 +80,7 @@ def prepare_vectors(
     """
     tables = read_prepared_manifest(work_dir).files.get(settings.premise_table)
     if tables is None:
-        raise not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
+        raise build_not_found_error(work_dir / settings.premise_table, work_dir, "pairs")
     [vectors_file_hash] = hash_input_files([vectors_file]).values() if vectors_file else ["none"]
     cache_key = {
         "tables": tables.xxh3,
@@ -185,7 +185,7 @@ def _build_vector_table(vocabulary: Vocabulary, vectors: KeyedVectors, settings:
 
 
 def _log_coverage(work_dir: Path, vocabulary: Vocabulary, counts: Counter[str], tokenise: Callable[[str], list[str]]) -> None:
-    """Log the percentages of the tokens of premises and of validation queries that the vocabulary covers."""
+    """Log which percentage of the tokens in premises and in validation queries the vocabulary covers."""
     terms = set(vocabulary.terms)
     coverage = sum(counts[term] for term in terms) / sum(counts.values())
     queries = pq.read_table(work_dir / "validation.words.parquet", columns=["conclusion"])["conclusion"].to_pylist()

@@ -20,7 +20,7 @@ from submission.storage.locks import lock_directory
 def lock_work_directory(directory: Path) -> Iterator[None]:
     """Lock a working directory exclusively; raise InputError if it is missing, and OutputError if it is in use."""
     if not directory.is_dir():
-        raise not_found_error(directory, directory, "pairs")
+        raise build_not_found_error(directory, directory, "pairs")
     with lock_directory(directory):
         yield
 
@@ -29,7 +29,7 @@ def lock_work_directory(directory: Path) -> Iterator[None]:
 def lock_run(run_name: str, directory: Path) -> Iterator[None]:
     """Create and lock the directory of a training run; runs of other names may use the working directory at the same time."""
     if not directory.is_dir():
-        raise not_found_error(directory, directory, "pairs")
+        raise build_not_found_error(directory, directory, "pairs")
     run_dir = directory / "fit" / run_name
     create_directory(run_dir)
     with lock_directory(directory, shared=True), lock_directory(run_dir):
@@ -40,11 +40,11 @@ def read_prepared_manifest(directory: Path) -> Manifest:
     """Read the manifest of the tables or vectors in a directory; raise InputError if none are prepared."""
     manifest = read_manifest(directory / MANIFEST)
     if not manifest.files:
-        raise not_found_error(directory / MANIFEST, directory, "pairs")
+        raise build_not_found_error(directory / MANIFEST, directory, "pairs")
     return manifest
 
 
-def not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
+def build_not_found_error(path: Path, work_dir: Path, kind: str) -> InputError:
     """Return the error for a missing file or directory that `prepare KIND` writes into a working directory."""
     return InputError(f"{path}: not found; run {_format_command(work_dir, kind)}")
 
@@ -55,7 +55,7 @@ def convert_table_errors(path: Path, work_dir: Path, kind: str) -> Iterator[None
     try:
         yield
     except FileNotFoundError:
-        raise not_found_error(path, work_dir, kind) from None
+        raise build_not_found_error(path, work_dir, kind) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path}: damaged ({error}); delete it and run {_format_command(work_dir, kind)} again") from None
 

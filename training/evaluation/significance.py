@@ -8,7 +8,7 @@ from scipy.stats import bootstrap, permutation_test, ttest_rel
 
 from submission.errors import pluralise
 
-SAMPLES = 10_000  # number of bootstrap samples, and of random sign flips
+N_SAMPLES = 10_000  # number of bootstrap samples, and of random sign flips
 CONFIDENCE = 0.95
 SEED = 0
 MIN_TOPICS = 2  # for an interval or a test
@@ -82,11 +82,11 @@ def _varies(values: np.ndarray) -> bool:
 
 
 def _bootstrap_mean(values: np.ndarray) -> tuple[float, float]:
-    options = {"n_resamples": SAMPLES, "confidence_level": CONFIDENCE, "method": "percentile"}
+    options = {"n_resamples": N_SAMPLES, "confidence_level": CONFIDENCE, "method": "percentile"}
     interval = bootstrap((values,), np.mean, rng=np.random.default_rng(SEED), **options).confidence_interval
     return interval.low, interval.high
 
 
 def _test_by_randomisation(differences: np.ndarray) -> float:
-    options = {"permutation_type": "samples", "vectorized": True, "n_resamples": SAMPLES}  # random signs
+    options = {"permutation_type": "samples", "vectorized": True, "n_resamples": N_SAMPLES}  # random signs
     return float(permutation_test((np.sort(differences),), np.mean, rng=np.random.default_rng(SEED), **options).pvalue)

@@ -20,7 +20,7 @@ from training.plotting import create_figure, render_png
 log = logging.getLogger(__name__)
 
 DEPTH = 100  # number of documents compared per topic
-MIN_COMMON = 3  # minimum number of common documents for a correlation
+MIN_COMMON_DOCUMENTS = 3  # minimum number of common documents for a correlation
 CORRELATIONS = {"Pearson": pearsonr, "Spearman": spearmanr, "Kendall": kendalltau}  # kendalltau computes tau-b
 
 
@@ -134,7 +134,7 @@ def spearman(first: list[str], second: list[str]) -> float | None:
     """Compute Spearman's correlation of two rankings' common documents; None for fewer than three (Entezari 2020, eq. 4.2)."""
     ranks = {docno: rank for rank, docno in enumerate(second)}
     rank_pairs = [(rank, ranks[docno]) for rank, docno in enumerate(first) if docno in ranks]
-    if len(rank_pairs) < MIN_COMMON:
+    if len(rank_pairs) < MIN_COMMON_DOCUMENTS:
         return None
     return float(spearmanr(*zip(*rank_pairs, strict=True)).statistic)
 

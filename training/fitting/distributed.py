@@ -31,7 +31,7 @@ class ProcessGroup:
         """Accumulate the gradients of a batch of example rows (B,) in micro-batches; return the loss of the batch."""
         total = 0.0
         for micro_batch in np.split(batch, range(micro_batch_size, len(batch), micro_batch_size)):
-            loss = task.loss(network, micro_batch, batch)
+            loss = task.compute_loss(network, micro_batch, batch)
             loss.backward()  # type: ignore[no-untyped-call]  # untyped in torch
             total += loss.item()
         return total
@@ -98,7 +98,7 @@ class _LossModule(nn.Module):
         self.network, self._task = network, task
 
     def forward(self, micro_batch: np.ndarray, batch: np.ndarray, scale: int) -> Tensor:
-        return scale * self._task.loss(self.network, micro_batch, batch)
+        return scale * self._task.compute_loss(self.network, micro_batch, batch)
 
 
 def _wrap_ddp(module: nn.Module) -> DistributedDataParallel:

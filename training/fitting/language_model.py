@@ -52,7 +52,7 @@ class LanguageModel(TARGER):
             is_known = mask[:, 1:] & (targets > UNKNOWN_ID)
             yield project(self.output_dropout(states[is_known])), targets[is_known]
 
-    def sampled_softmax_loss(self, vectors: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor) -> Tensor:
+    def compute_softmax_loss(self, vectors: Tensor, targets: Tensor, sample: Tensor, log_expected_counts: Tensor) -> Tensor:
         """Return the mean negative log-likelihood of the targets (a scalar), estimated by sampled softmax.
 
         Args:

@@ -24,7 +24,7 @@ from submission.text.tokenisers import Tokeniser
 from training.evaluation.similarity import average_correlations, group_rows_by_topic
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.listwise_losses import ListwiseLoss
-from training.fitting.task import Task, dead_network_error, divergence_error
+from training.fitting.task import Task, build_dead_network_error, build_divergence_error
 from training.fitting.validation import evaluation_mode
 
 RankScope = Literal["list", "topic"]
@@ -58,7 +58,7 @@ class ListwiseTask(Task[Ranker]):
         self._train_pairs, self._validation_pairs = encode_pairs(train, tokeniser), encode_pairs(validation, tokeniser)
         self.train_size, self.validation_size = len(lists.rows), len(validation[["data", "topic"]].drop_duplicates())
 
-    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss; items are batched by length across lists."""
         labels, batch_labels = (torch.from_numpy(self._lists.labels[rows]).to(self._device) for rows in (micro_batch, batch))
         items = self._lists.rows[micro_batch]
@@ -67,7 +67,7 @@ class ListwiseTask(Task[Ranker]):
         outputs = torch.cat([ranker(*self._collate_pairs(item_rows[positions])) for positions in item_batches])
         inverse = torch.from_numpy(np.argsort(np.concatenate(item_batches))).to(self._device)
         scores = torch.zeros_like(labels).masked_scatter(labels >= 0, outputs[inverse])  # (b, n)
-        return self._loss.weighted_sum(labels, scores) / self._loss.weight_count(batch_labels)
+        return self._loss.sum_terms(labels, scores) / self._loss.count_weights(batch_labels)
 
     def _collate_pairs(self, rows: np.ndarray) -> tuple[Tensor, ...]:
         """Return ids and masks of the queries and premises of training pairs."""
@@ -85,9 +85,9 @@ class ListwiseTask(Task[Ranker]):
         with evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
-            raise divergence_error(step, "a validation score is not finite")
+            raise build_divergence_error(step, "a validation score is not finite")
         if (scores == scores[0]).all():
-            raise dead_network_error(step)
+            raise build_dead_network_error(step)
         return average_correlations(self._validation, scores)
 
 

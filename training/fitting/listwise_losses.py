@@ -24,20 +24,20 @@ APPROX_NDCG_TEMPERATURE = 0.1
 class ListwiseLoss:
     """A listwise loss, defined by its terms (per item, pair or list) and their weights."""
 
-    loss_terms: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); must be finite for padding
-    weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the loss terms
+    compute_terms: Callable[[Tensor, Tensor], Tensor]  # f(labels, scores); must be finite for padding
+    compute_weights: Callable[[Tensor], Tensor]  # f(labels), shaped like the loss terms
 
     def __call__(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the loss of the lists, a scalar; 0 if all weights are zero."""
-        return self.weighted_sum(labels, scores) / self.weight_count(labels)
+        return self.sum_terms(labels, scores) / self.count_weights(labels)
 
-    def weighted_sum(self, labels: Tensor, scores: Tensor) -> Tensor:
+    def sum_terms(self, labels: Tensor, scores: Tensor) -> Tensor:
         """Return the weighted sum of the loss terms, to be divided by the batch's `weight_count`."""
-        return (self.weights(labels) * self.loss_terms(labels, scores.masked_fill(labels < 0, 0))).sum()
+        return (self.compute_weights(labels) * self.compute_terms(labels, scores.masked_fill(labels < 0, 0))).sum()
 
-    def weight_count(self, labels: Tensor) -> Tensor:
+    def count_weights(self, labels: Tensor) -> Tensor:
         """Return the number of non-zero weights of a batch, at least 1."""
-        return self.weights(labels).count_nonzero().clamp(min=1)
+        return self.compute_weights(labels).count_nonzero().clamp(min=1)
 
 
 def _is_preference(labels: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def _is_preference(labels: Tensor) -> Tensor:
     return (labels.unsqueeze(2) > labels.unsqueeze(1)) & (labels >= 0).unsqueeze(1)
 
 
-def _label_sums(labels: Tensor) -> Tensor:
+def _sum_labels(labels: Tensor) -> Tensor:
     """Return the sum of each list's labels (B,), without padding."""
     return labels.clamp(min=0).sum(1)
 
@@ -69,7 +69,7 @@ def _squared_margin_error(labels: Tensor, scores: Tensor) -> Tensor:
 
 def _softmax_cross_entropy(labels: Tensor, scores: Tensor) -> Tensor:
     """Compute cross-entropies (B,) between the labels, normalised to a sum of 1, and the softmax of the scores."""
-    is_padding, sums = labels < 0, _label_sums(labels)
+    is_padding, sums = labels < 0, _sum_labels(labels)
     log_probabilities = scores.masked_fill(is_padding, torch.finfo(scores.dtype).min).log_softmax(1).masked_fill(is_padding, 0)
     return -(labels * log_probabilities).sum(1) / torch.where(sums > 0, sums, 1)
 
@@ -109,9 +109,9 @@ LOSSES: dict[str, ListwiseLoss] = {
     "mse": _SQUARED_ERROR,
     "hinge": ListwiseLoss(_pairwise_hinge, _is_preference),
     "logistic": ListwiseLoss(_pairwise_logistic, _is_preference),
-    "softmax": ListwiseLoss(_softmax_cross_entropy, _label_sums),
+    "softmax": ListwiseLoss(_softmax_cross_entropy, _sum_labels),
     "list_mle": ListwiseLoss(_list_mle, lambda labels: (labels >= 0).any(1)),
-    "approx_ndcg": ListwiseLoss(_approx_ndcg, lambda labels: _label_sums(labels) > 0),
+    "approx_ndcg": ListwiseLoss(_approx_ndcg, lambda labels: _sum_labels(labels) > 0),
 }
 
 # MarginMSE (Hofstätter et al. 2020, eq. 4); not in TF-Ranking.

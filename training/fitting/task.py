@@ -27,7 +27,7 @@ class Task(ABC, Generic[NetworkT]):
     file_hashes: dict[str, str]  # hashes of the files that the run depends on, by name
 
     @abstractmethod
-    def loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, network: NetworkT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the contribution (a scalar) of a micro-batch of example rows (b,) to the loss of its batch (B,)."""
 
     @abstractmethod
@@ -43,12 +43,12 @@ class Task(ABC, Generic[NetworkT]):
         return self.validate(network, step)
 
 
-def divergence_error(step: int, cause: str) -> TrainingError:
+def build_divergence_error(step: int, cause: str) -> TrainingError:
     """Return the error for a non-finite value; `cause` says which, e.g. "a weight is not finite"."""
     return TrainingError(f"step {step}: {cause}; lower training.learning_rate in the recipe")
 
 
-def dead_network_error(step: int) -> TrainingError:
+def build_dead_network_error(step: int) -> TrainingError:
     """Return the error for a network that gives all inputs the same score."""
     return TrainingError(f"step {step}: all validation scores are equal; lower training.learning_rate or check the vectors")
 

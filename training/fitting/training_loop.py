@@ -20,7 +20,7 @@ from training.data.seeds import RandomStream, create_generator
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
 from training.fitting.learning_curve import CurveSpec, plot
 from training.fitting.recipe import Recipe
-from training.fitting.task import NetworkT, Task, divergence_error
+from training.fitting.task import NetworkT, Task, build_divergence_error
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def train(
         micro_batch_size = schedule.recipe.training.micro_batch_size
         loss = take_step(network, optimiser, task, schedule.batch(step), micro_batch_size, processes)
         if not np.isfinite(loss):
-            raise divergence_error(step + 1, f"the loss is {loss}")
+            raise build_divergence_error(step + 1, f"the loss is {loss}")
         state.step = step + 1
         state.losses.append(loss)
         if schedule.is_validation_step(step) and processes.rank == 0:

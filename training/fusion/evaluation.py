@@ -26,7 +26,7 @@ from training.fusion.recipe import RIDGE, FitSettings, FusionRecipe, LambdaMARTS
 
 log = logging.getLogger(__name__)
 
-REPETITIONS = 10  # number of cross-validations, each with other folds and samples of unjudged documents
+N_REPETITIONS = 10  # number of cross-validations, each with other folds and samples of unjudged documents
 JUDGED_ONLY = "fitted to judged documents only"
 
 
@@ -34,7 +34,7 @@ class Variant(NamedTuple):
     """A feature subset and a learner, to be cross-validated once."""
 
     features: tuple[str, ...]
-    repetition: int = 0  # added to the seeds of the folds and of the samples of unjudged documents
+    repetition: int = 0  # added to the seeds of folds and of samples of unjudged documents
     learner: str = RIDGE
 
 
@@ -94,7 +94,7 @@ class FusionEvaluation:
             documents to the pool; `ablation_repeated`: the same, averaged over REPETITIONS; `candidates`: the fusion, and the
             fusion with each candidate member; `learners`: the fusion with each learner, ridge regression first.
         """
-        full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, REPETITIONS + 1)
+        full, features, repetitions = self.full_variant, self.recipe.feature_names, range(1, N_REPETITIONS + 1)
         ablations = {self.name: full}
         for feature in features:
             subset = tuple(name for name in features if name != feature)

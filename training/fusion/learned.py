@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 ABLATION_PLOT = "ablation.png"
 EVALUATIONS = (CROSS_VALIDATED, IN_SAMPLE)
-BOOTSTRAP_SAMPLES = 1000  # number of bootstrap samples of topics, for the weights' intervals
+N_BOOTSTRAP_SAMPLES = 1000  # number of bootstrap samples of topics, for the weights' intervals
 
 
 def fit_fusion(
@@ -122,7 +122,7 @@ def _build_result_tables(
     }
     runs = {name, *recipe.baselines}  # Holm's correction counts only these
     selection = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in topic_values.items()}
-    bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(BOOTSTRAP_SAMPLES)]
+    bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(N_BOOTSTRAP_SAMPLES)]
     return {
         f"{name}_means": result_tables.tabulate_means(topic_values).reset_index(),
         f"{name}_significance": result_tables.tabulate_significance(selection, name).reset_index(),

@@ -151,13 +151,13 @@ class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
     @cached_property
     def gold(self) -> pd.DataFrame:
         """Gold pairs `first second label`, labelled by distant supervision."""
-        return sample_gold_pairs(self._train_arguments, self._settings.gold_arguments, self._rng(GOLD))
+        return sample_gold_pairs(self._train_arguments, self._settings.gold_arguments, self._create_rng(GOLD))
 
     @cached_property
     def silver(self) -> pd.DataFrame:
         """Silver pairs `first second label`, labelled by the teacher, which is trained if it is not cached."""
         pairs = retrieve_unlabelled_pairs(self._train_arguments, self.gold, self._settings.bm25_depth, self._cache)
-        selected_rows = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._rng(SILVER))
+        selected_rows = subsample(np.arange(len(pairs)), self._settings.max_silver_pairs, self._create_rng(SILVER))
         pairs = pairs.iloc[selected_rows].reset_index(drop=True)
 
         def label_pairs() -> np.ndarray:
@@ -165,7 +165,7 @@ class StudentExperiment(Experiment[TrainingVariant, StudentResult]):
 
         return pairs.assign(label=self._cache.load_or_build_array("silver.npy", label_pairs))
 
-    def _rng(self, stream: str) -> np.random.Generator:
+    def _create_rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._recipe.seed, RNG_STREAMS.index(stream)])
 
 

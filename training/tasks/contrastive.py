@@ -68,7 +68,7 @@ class ContrastiveTask(PairwiseTask):
         frequencies = self._premise_counts.sum(0) + 0.5  # a query word may occur in no premise
         self._collection_probabilities = frequencies / frequencies.sum()
 
-    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss; other micro-batches provide no negatives."""
         assert isinstance(ranker, LatentRanker)
         lengths = self._pairs.premises.lengths.numpy()[micro_batch]

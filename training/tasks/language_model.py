@@ -21,7 +21,7 @@ from training.fitting.initialisation import copy_word_vectors, instantiate, load
 from training.fitting.language_model import LanguageModel, LanguageModelCheckpoint
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
-from training.fitting.task import Task, TrainableNetwork, divergence_error
+from training.fitting.task import Task, TrainableNetwork, build_divergence_error
 from training.fitting.validation import evaluation_mode
 
 HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
@@ -105,7 +105,7 @@ class LanguageModelTask(Task[LanguageModel]):
         self._sampling_distribution = (weights / weights.sum()).float()
         self._log_expected_counts = (self._sampling_distribution * spec.negative_samples).log()
 
-    def loss(self, network: LanguageModel, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, network: LanguageModel, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch's mean loss over groups and directions."""
         device = network.output_embedding.weight.device
         distribution, log_expected_counts = self._sampling_distribution.to(device), self._log_expected_counts.to(device)
@@ -114,28 +114,28 @@ class LanguageModelTask(Task[LanguageModel]):
             sample = torch.multinomial(distribution, self._negative_samples, replacement=True)
             for vectors, targets in network.predict([self._training[row] for row in self._groups[group]]):
                 if len(targets):
-                    losses.append(network.sampled_softmax_loss(vectors, targets, sample, log_expected_counts))
+                    losses.append(network.compute_softmax_loss(vectors, targets, sample, log_expected_counts))
         return torch.stack(losses).sum() / (2 * len(batch)) if losses else network.output_embedding.weight.sum() * 0
 
     def measure_baselines(self) -> dict[str, dict[str, float]]:
         """Measure the accuracy of always predicting the most frequent word."""
         most_frequent = int(self._frequencies.argmax())
         counts = Counter(token for passage in self._validation for token in passage.token_ids if token > UNKNOWN_ID)
-        return {"most frequent word": {"both": _percent(counts[most_frequent], counts.total())}}
+        return {"most frequent word": {"both": _compute_percent(counts[most_frequent], counts.total())}}
 
     def validate(self, network: LanguageModel, step: int) -> dict[str, float]:
         """Measure the accuracy of predicting the next word (`ahead`), the previous word (`back`), and their mean (`both`)."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
-            raise divergence_error(step, "a weight is not finite")
+            raise build_divergence_error(step, "a weight is not finite")
         correct, total = np.zeros(2), np.zeros(2)
         with evaluation_mode(network), torch.inference_mode():
             for rows in batch_by_length([len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE):
                 for direction, (vectors, targets) in enumerate(network.predict([self._validation[row] for row in rows])):
                     correct[direction] += (network.score_words(vectors).argmax(1) == targets).sum().item()
                     total[direction] += len(targets)
-        ahead, back = map(_percent, correct, total)
+        ahead, back = map(_compute_percent, correct, total)
         return {"ahead": ahead, "back": back, "both": round((ahead + back) / 2, 2)}
 
 
-def _percent(part: float, total: float) -> float:
+def _compute_percent(part: float, total: float) -> float:
     return round(100 * float(part) / max(1.0, float(total)), 2)  # a run's state cannot hold NumPy numbers

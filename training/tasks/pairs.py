@@ -20,7 +20,7 @@ from training.data.work_directory import get_hard_negatives_file, read_prepared_
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, Recipe
-from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
+from training.fitting.task import Task, TrainableNetwork, build_dead_network_error, build_divergence_error
 from training.fitting.validation import (
     CandidateScorer,
     build_encoder_scorer,
@@ -108,7 +108,7 @@ class PairwiseTask(Task[Ranker]):
         task.training_data, task.file_hashes = training_data, file_hashes
         return task
 
-    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
         queries, premises = self._pairs.queries, self._pairs.premises
         query, positive = (texts.batch(micro_batch, self._device) for texts in (queries, premises))
@@ -135,9 +135,9 @@ class PairwiseTask(Task[Ranker]):
         try:
             metrics, all_tied = validate_candidates(self._queries, query_rows, build_ranker_scorer(ranker, self._device))
         except FloatingPointError as error:
-            raise divergence_error(step, str(error)) from None
+            raise build_divergence_error(step, str(error)) from None
         if all_tied:
-            raise dead_network_error(step)
+            raise build_dead_network_error(step)
         if isinstance(ranker, LatentRanker):
             metrics |= measure_latent_sparsity(ranker, self._queries, query_rows, self._device)
         return metrics

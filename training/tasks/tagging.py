@@ -29,7 +29,7 @@ from training.fitting.initialisation import copy_word_vectors, instantiate, load
 from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelCheckpoint
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
-from training.fitting.task import Task, TrainableNetwork, divergence_error
+from training.fitting.task import Task, TrainableNetwork, build_divergence_error
 from training.fitting.validation import evaluation_mode
 
 
@@ -138,7 +138,7 @@ class TaggingTask(Task[TARGER]):
         tags, _ = self._get_gold_tags(range(self.train_size), network.crf.transitions.device)
         forbid_unseen_transitions(network.crf, tags)
 
-    def loss(self, network: TARGER, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, network: TARGER, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch loss."""
         inputs = network.collate([self._train.passages[row] for row in micro_batch])
         tags, mask = self._get_gold_tags(micro_batch.tolist(), inputs[-1].device)
@@ -157,7 +157,7 @@ class TaggingTask(Task[TARGER]):
     def validate(self, network: TARGER, step: int) -> dict[str, float]:
         """Measure precision, recall, F1 and accuracy on the held-out documents."""
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
-            raise divergence_error(step, "a weight is not finite")
+            raise build_divergence_error(step, "a weight is not finite")
         return compute_component_metrics(self._test.tags, predict_tags(network, self._test.passages))
 
     def _get_gold_tags(self, rows: Sequence[int], device: torch.device) -> tuple[Tensor, Tensor]:

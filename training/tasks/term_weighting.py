@@ -25,7 +25,7 @@ from training.evaluation.term_weighting import LabelledWords, TermWeightBaseline
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import NonNegativeInt, Recipe
-from training.fitting.task import Task, TrainableNetwork, dead_network_error, divergence_error
+from training.fitting.task import Task, TrainableNetwork, build_dead_network_error, build_divergence_error
 from training.fitting.validation import evaluation_mode
 
 CONSTANT, IDF = "best constant", "linear in IDF"  # baselines
@@ -122,7 +122,7 @@ class TermWeightingTask(Task[DeepCT]):
         self._device = device
         self.train_size, self.validation_size = len(training.targets), len(passages)
 
-    def loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, network: DeepCT, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         """Return the micro-batch's contribution to the batch's mean squared error over all words."""
         ids, mask, targets = self._training.batch(micro_batch, self._device)
         return sum_squared_error(network(ids, mask), targets) / (self._training.targets[batch] >= 0).sum().to(self._device)
@@ -149,9 +149,9 @@ class TermWeightingTask(Task[DeepCT]):
         weights = [weights_by_row[row] for row in range(len(weights_by_row))]
         all_weights = np.concatenate(weights)
         if not np.isfinite(all_weights).all():
-            raise divergence_error(step, "a weight of a validation passage is not finite")
+            raise build_divergence_error(step, "a weight of a validation passage is not finite")
         if (all_weights == all_weights[0]).all():
-            raise dead_network_error(step)
+            raise build_dead_network_error(step)
         return compute_term_weighting_metrics(self._labels, weights)
 
 

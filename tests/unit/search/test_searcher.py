@@ -15,7 +15,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.search import load_system
 from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from submission.search.corpus import Corpus
-from submission.search.searcher import CACHED_QUERIES, Searcher, SearchOptions
+from submission.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
 from submission.search.server import SearchServer
 from submission.systems.catalogue import get_system
 from submission.systems.execution import CheckpointStore
@@ -60,9 +60,9 @@ def searcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search
 
 
 def test_files_of_a_query_are_deleted_when_it_is_evicted(searcher: Searcher, tmp_path: Path) -> None:
-    for index in range(2 * CACHED_QUERIES + 1):
+    for index in range(2 * MAX_CACHED_QUERIES + 1):
         searcher.search(f"zoos {index}", DIRICHLET, SearchOptions())
-        assert len(list(tmp_path.iterdir())) == min(index + 1, CACHED_QUERIES) + 1  # plus the directory of the indexes
+        assert len(list(tmp_path.iterdir())) == min(index + 1, MAX_CACHED_QUERIES) + 1  # plus the directory of the indexes
 
 
 def ask_page(searcher: Searcher) -> Callable[[str], object]:

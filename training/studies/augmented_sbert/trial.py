@@ -31,7 +31,7 @@ SCRATCH = "scratch"  # temporary trainer output
 
 
 def train_best_seed(
-    setup: TrainingSetup, seeds: Sequence[int], fraction: float, metric: Callable[[Network], float], work_dir: Path
+    setup: TrainingSetup, seeds: Sequence[int], fraction: float, measure: Callable[[Network], float], work_dir: Path
 ) -> Network:
     """Train a fraction of the steps with each seed, and then the network of the best seed to the end.
 
@@ -42,24 +42,24 @@ def train_best_seed(
         setup: Training setup.
         seeds: Candidate seeds; ties go to the first.
         fraction: Fraction of the steps after which seeds are compared.
-        metric: Dev metric; larger is better.
+        measure: Function that computes the dev metric; larger is better.
         work_dir: Directory of the seeds' states, for this network only.
     """
     step_count = max(1, round(fraction * setup.step_count))
-    dev_scores = {seed: _train_steps(setup, seed, step_count, metric, work_dir / f"seed-{seed}") for seed in seeds}
+    dev_scores = {seed: _train_seed(setup, seed, step_count, measure, work_dir / f"seed-{seed}") for seed in seeds}
     best_seed = max(dev_scores, key=lambda seed: dev_scores[seed])
     message = ", ".join(f"seed {seed} {score:.2f}" for seed, score in dev_scores.items())
     log.info("Dev metric after %d of %d steps: %s", step_count, setup.step_count, message)
     return setup.train(best_seed, work_dir / SCRATCH, state_dir=work_dir / f"seed-{best_seed}")
 
 
-def _train_steps(setup: TrainingSetup, seed: int, step_count: int, metric: Callable[[Network], float], seed_dir: Path) -> float:
+def _train_seed(setup: TrainingSetup, seed: int, step_count: int, measure: Callable[[Network], float], seed_dir: Path) -> float:
     """Train a seed's first steps, unless their state is cached, and return the dev metric."""
 
     def write(*files: Path) -> None:
         *state_files, dev_file = files
         model = setup.train_steps(seed, step_count, seed_dir / SCRATCH, dict(zip(STATE_FILES, state_files, strict=True)))
-        dev_file.write_text(repr(metric(model)))
+        dev_file.write_text(repr(measure(model)))
 
     ArtifactStore(seed_dir, {}, overwrite=True).build_files([*STATE_FILES, DEV_SCORE_FILE], write)
     return float((seed_dir / DEV_SCORE_FILE).read_text())
@@ -161,7 +161,7 @@ class Trial:
         """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and return its dev metric."""
         setup = self._build_setup(self._settings.student, self.gold.train)
         seed_dir = self._cache.directory / f"{BI_ENCODER}-{fraction}"
-        dev = _train_steps(setup, self._seeds[0], max(1, round(fraction * setup.step_count)), self._measure_dev, seed_dir)
+        dev = _train_seed(setup, self._seeds[0], max(1, round(fraction * setup.step_count)), self._measure_dev, seed_dir)
         shutil.rmtree(seed_dir)
         return dev
 
@@ -197,7 +197,7 @@ class Trial:
         pairs = self._build_labelled_pairs(RANDOM if strategy == KDE else strategy)
         if strategy == KDE:
             build_mask = sampling.draw_class_ratio_mask if self.gold.is_binary else sampling.draw_density_mask
-            pairs = pairs[build_mask(pairs["label"], self.gold.train["label"].to_numpy(), self._rng(KDE))]
+            pairs = pairs[build_mask(pairs["label"], self.gold.train["label"].to_numpy(), self._create_rng(KDE))]
         pairs = self._subsample(pairs, strategy)
         return self._sentences.to_frame(np.stack([pairs["first"], pairs["second"]], axis=1)).assign(label=pairs["label"])
 
@@ -208,7 +208,7 @@ class Trial:
         def sample_pairs() -> np.ndarray:
             if strategy == RANDOM:
                 return sampling.sample_random_pairs(
-                    sentences, round(settings.random_ratio * len(self.gold.train)), self._rng(RANDOM)
+                    sentences, round(settings.random_ratio * len(self.gold.train)), self._create_rng(RANDOM)
                 )
             if strategy == BM25:
                 return self._subsample(sampling.pair_by_bm25(sentences, settings.k), BM25)
@@ -227,7 +227,7 @@ class Trial:
     def _subsample(self, pairs: np.ndarray, strategy: str) -> np.ndarray:
         """Sample at most `silver_ratio` pairs per gold pair."""
         max_pairs = round(self._settings.silver_ratio * len(self.gold.train))
-        return subsample(pairs, max_pairs, self._rng(f"subsampled {strategy}"))
+        return subsample(pairs, max_pairs, self._create_rng(f"subsampled {strategy}"))
 
     def _build_adapted_pairs(self, source: Trial) -> pd.DataFrame:
         """Return this task's training pairs, labelled by the source task's teacher."""
@@ -267,7 +267,7 @@ class Trial:
             self._frozen_layers = networks.build_frozen_layers(self._encoders.student, training, self._device)
         return self._frozen_layers
 
-    def _rng(self, stream: str) -> np.random.Generator:
+    def _create_rng(self, stream: str) -> np.random.Generator:
         return np.random.default_rng([self._settings.seed, self._repetition, RNG_STREAMS.index(stream)])
 
 

@@ -23,7 +23,7 @@ class PairTask(Task):
 
     queries, positives, negatives = generate_texts(1, 8, 10), generate_texts(2, 8, 40), generate_texts(3, 8, 40)
 
-    def loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
+    def compute_loss(self, ranker: Ranker, micro_batch: np.ndarray, batch: np.ndarray) -> Tensor:
         inputs = (pad([texts[row] for row in micro_batch]) for texts in (self.queries, self.positives, self.negatives))
         return pairwise_loss(ranker, *inputs, margin=1.0, l1_weight=0.0) * (len(micro_batch) / len(batch))
 

@@ -58,7 +58,7 @@ def test_loss_interpolates_labels_and_adds_l1_penalty(weak_label_weight: float, 
     labels = np.exp(log_softmax(task.compute_query_log_likelihoods(np.arange(4))))
     weak = -(labels * log_softmax(scores)).sum(1).mean()
     expected = (1 - weak_label_weight) * hard + weak_label_weight * weak + l1_weight * (queries.sum() + premises.sum()) / 4
-    assert task.loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
+    assert task.compute_loss(ranker, np.arange(4), np.arange(4)).item() == pytest.approx(expected, abs=1e-5)
 
 
 def test_query_log_likelihoods_use_dirichlet_smoothing() -> None:

@@ -121,7 +121,7 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
     predicted, targets = next(iter(model.predict(PASSAGES)))
     distribution = torch.tensor([0, 0, 0.4, 0.3, 0.2, 0.1])
     sample = torch.multinomial(distribution, 20_000, replacement=True)
-    loss = model.sampled_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
+    loss = model.compute_softmax_loss(predicted, targets, sample, (distribution * len(sample)).log())
     assert loss.item() == pytest.approx(functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02)
 
 
@@ -133,6 +133,6 @@ def test_negatives_are_sampled_by_frequency() -> None:
     assert task._sampling_distribution.tolist() == pytest.approx((weights / weights.sum()).tolist())
     assert task._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / weights.sum()))
     single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary))
-    assert single.loss(build_model(), np.array([0]), np.array([0])).item() == 0  # a single word has no context
+    assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0  # a single word has no context
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):
         LanguageModelTask([], PASSAGES[:2], LanguageModelSpec(), 6)
