@@ -34,8 +34,8 @@ class EnricherProbe(msgspec.Struct):
         """Compare this stored entry with a recomputed one; raise CheckpointError if they differ."""
         if self.text != recomputed.text:
             raise CheckpointError(f"{file}: {PROBE_TEXTS_CHANGED}")
-        stored, current = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))
-        mismatch = next((pair for pair in zip_longest(stored, current) if None in pair or _differs(*pair)), None)
+        stored_tokens, current_tokens = (list(chain.from_iterable(probe.passages)) for probe in (self, recomputed))
+        mismatch = next((pair for pair in zip_longest(stored_tokens, current_tokens) if None in pair or _differs(*pair)), None)
         stored_sizes, current_sizes = (list(map(len, probe.passages)) for probe in (self, recomputed))
         if mismatch or stored_sizes != current_sizes:
             expected, actual = mismatch or (f"passages of {stored_sizes} tokens", f"passages of {current_sizes} tokens")

@@ -129,9 +129,9 @@ class Searcher:
         stage, hits = system.stage, []
         try:
             ranking = execution.get_ranking(stage)
-            top = truncate_rankings(ranking, options.depth)
-            texts, metadata = execution.documents.read_texts(set(top["docno"])), self._get_metadata(top["docno"])
-            rows: Any = top.merge(texts, on="docno").itertuples()
+            top_rows = truncate_rankings(ranking, options.depth)
+            texts, metadata = execution.documents.read_texts(set(top_rows["docno"])), self._get_metadata(top_rows["docno"])
+            rows: Any = top_rows.merge(texts, on="docno").itertuples()
             for row in rows:
                 key, highlights, explanation = (system, row.docno), [], None
                 if options.highlight:

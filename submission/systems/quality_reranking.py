@@ -45,23 +45,23 @@ class QualityRerankingStage(Stage):
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down into relevance and quality, with the score change for each omitted word piece (occlusion)."""
         interpolation, scored_ranking = self.load_checkpoint(execution.checkpoints), self._get_scored_ranking(execution)
-        top = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
+        top_rows = scored_ranking[scored_ranking["quality"].notna()].reset_index(drop=True)
         score = self.score_document(execution, qid, docno)
-        if docno not in set(top["docno"]):
-            summary = f"not re-ranked by quality: below the top {len(top)} documents"
+        if docno not in set(top_rows["docno"]):
+            summary = f"not re-ranked by quality: below the top {len(top_rows)} documents"
             return ScoreExplanation(score, summary, [ExplanationRow(score, "below the re-ranked documents")])
-        position, quality = top.index[top["docno"] == docno][0], self.quality.explain(execution, qid, docno)
-        contributions = interpolation.compute_contributions(top["relevance"].to_numpy(), top["quality"].to_numpy())
+        position, quality = top_rows.index[top_rows["docno"] == docno][0], self.quality.explain(execution, qid, docno)
+        contributions = interpolation.compute_contributions(top_rows["relevance"].to_numpy(), top_rows["quality"].to_numpy())
         note = f"z-score of {quality.score:.4f}, weight {interpolation.weight:.3f}"
         rows = [
-            ExplanationRow(contributions[0][position], "relevance", f"z-score of {top['relevance'][position]:.4f}"),
+            ExplanationRow(contributions[0][position], "relevance", f"z-score of {top_rows['relevance'][position]:.4f}"),
             ExplanationRow(contributions[1][position], "quality", note),
         ]
-        deviation = top["quality"].std(ddof=0)
+        deviation = top_rows["quality"].std(ddof=0)
         slope = interpolation.weight / deviation if deviation else 0.0
         return ScoreExplanation(
             score,
-            f"sum of these contributions; z-scores over the topic's top {len(top)} documents",
+            f"sum of these contributions; z-scores over the topic's top {len(top_rows)} documents",
             rows,
             model_inputs=quality.model_inputs,
             breakdowns={f"quality {quality.score:.6f}: {quality.summary}": quality.contributions},

@@ -179,12 +179,12 @@ def test_words_are_shaded_by_frequency(copy: Path, make_execution: MakeExecution
     assert stage.enrichment is not None
     execution = make_execution(copy / "input", checkpoints=copy / "checkpoints")
     document = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
-    for spans in (document.original, document.enriched):
+    for spans in (document.original_spans, document.enriched_spans):
         assert "".join(span.text for span in spans).split() == text.split()
-    original = {span.text.lower(): span.frequency for span in document.original if span.frequency}
+    original = {span.text.lower(): span.frequency for span in document.original_spans if span.frequency}
     single = dict.fromkeys(("cage", "zoo", "elephant", "cages", "hurt", "whoever", "wherever"), 1)
     assert original == {"zoos": 3, "b": 2, **single}  # stop words are not indexed
-    levels = {span.text: span.level for span in document.original if span.text in ("Zoos", "cage", "the")}
+    levels = {span.text: span.level for span in document.original_spans if span.text in ("Zoos", "cage", "the")}
     assert levels == {"Zoos": SHADE_LEVELS, "cage": 3, "the": 0}
-    enriched = {span.text: (span.frequency, span.level) for span in document.enriched if span.frequency}
+    enriched = {span.text: (span.frequency, span.level) for span in document.enriched_spans if span.frequency}
     assert enriched == {"elephant": (90, SHADE_LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}

@@ -113,9 +113,9 @@ def tabulate_metrics(trial: Trial, metrics: Mapping[str, Any]) -> list[Row]:
         selected network (SELECTED, on all validation items), and of each baseline (`row` is its name).
     """
     curve, network = metrics["log"], trial.recipe.network_class.get_name()
-    selected = trial.recipe.task.curve.select(curve)
+    selected_row = trial.recipe.task.curve.select(curve)
     baselines = {key: values for key, values in metrics.items() if isinstance(values, dict) and key != "validation"}
-    parts = [(CURVE, log_row, log_row) for log_row in curve] + [(SELECTED, selected, metrics["validation"])]
+    parts = [(CURVE, log_row, log_row) for log_row in curve] + [(SELECTED, selected_row, metrics["validation"])]
     return [
         (trial.name, trial.recipe.seed, network, kind, *(position.get(key) for key in POSITION), measure, value)
         for kind, position, values in [*parts, *((name, {}, values) for name, values in baselines.items())]

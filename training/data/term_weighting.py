@@ -166,13 +166,13 @@ def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
     manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
     if PASSAGES not in manifest.files:
         raise build_not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")
-    required = {
+    required_options = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},
         "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
     }[document_set]
-    flags = " ".join(f"{flag} FILE" for flag in required.values())
-    for name in required:
+    flags = " ".join(f"{flag} FILE" for flag in required_options.values())
+    for name in required_options:
         if not manifest.inputs[name]:
             reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
             command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flags}"

@@ -28,9 +28,9 @@ def evaluate_run(run: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
         columns |= {f"{name} {treatment}": column for name, column in measures.items()}
     columns[BPREF] = compute_bpref(judged_run, qrels, topics)
     for depth in JUDGED_DEPTHS:
-        top = run.groupby("qid").head(depth)
-        judged_counts = top.merge(judged_run[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
-        columns[f"judged@{depth}"] = (judged_counts / top.groupby("qid").size()).reindex(topics).fillna(0.0)
+        top_rows = run.groupby("qid").head(depth)
+        judged_counts = top_rows.merge(judged_run[["qid", "docno"]], on=["qid", "docno"]).groupby("qid").size()
+        columns[f"judged@{depth}"] = (judged_counts / top_rows.groupby("qid").size()).reindex(topics).fillna(0.0)
     return pd.DataFrame(columns)
 
 

@@ -33,8 +33,8 @@ def compute_touche_ndcg(run: pd.DataFrame, qrels: pd.DataFrame, topics: pd.Index
     log2(rank + 1). The ideal ranking is over all judged documents. NaN if no document in the top five is judged.
     The run must be in rank order, grades must be at least 0, and each topic must have a relevant document.
     """
-    top = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
-    judged_top = top.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
+    top_rows = run[run["qid"].isin(topics)].groupby("qid", sort=False).head(TOUCHE_DEPTH)
+    judged_top = top_rows.merge(qrels, on=["qid", "docno"], how="inner")  # keeps the run's order
     ideal = qrels.sort_values("rel", ascending=False, kind="stable").groupby("qid").head(TOUCHE_DEPTH)
     return (_dcg(judged_top) / _dcg(ideal)).reindex(topics)
 

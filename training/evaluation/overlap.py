@@ -64,22 +64,22 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
         cause = f"no document is judged for its topic ({files[0]}: {examples[0]}; {files[1]}: {examples[1]})"
         part = "topics" if pairs["docno"].isin(qrels["docno"]).any() else "corpus"
         raise InputError(f"{files[0]} and {files[1]}: {cause}; use qrels of the same {part}")
-    top = pairs.groupby("qid").head(TOUCHE_DEPTH)
-    judged_count = len(top.merge(judged_pairs))
-    missing = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
+    top_rows = pairs.groupby("qid").head(TOUCHE_DEPTH)
+    judged_count = len(top_rows.merge(judged_pairs))
+    missing_qids = [qid for qid in dict.fromkeys(qrels["qid"]) if qid in evaluated - {*common}]
     unjudged = [qid for qid in topics if qid not in judged]
-    if missing:
+    if missing_qids:
         log.warning(
             "%s covers %d of the %d judged topics of %s; missing topics (%s) count as 0 in means other than nDCG@5 (Touché)",
-            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing, MAX_NAMES_LISTED),
+            names[0], len(common), len(evaluated), names[1], abbreviate_list(missing_qids, MAX_NAMES_LISTED),
         )  # fmt: skip
     unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
-    if unmatched or judged_count < MIN_JUDGED_SHARE * len(top):
+    if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
             "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; check that topics and "
-            "corpus are the same", *names, judged_count, len(top), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
+            "corpus are the same", *names, judged_count, len(top_rows), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
         )  # fmt: skip
-    return Overlap(*names, common, missing, unjudged, sorted(judged - evaluated), len(top), judged_count)
+    return Overlap(*names, common, missing_qids, unjudged, sorted(judged - evaluated), len(top_rows), judged_count)
 
 
 def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> None:
@@ -87,9 +87,9 @@ def check_overlap(dataset: Dataset, qrels: pd.DataFrame, qrels_name: str) -> Non
     evaluated = get_evaluated_topics(qrels)
     common = find_common_topics(dataset.topics["qid"].tolist(), qrels, dataset.name, qrels_name)
     absent = [qid for qid in evaluated if qid not in common]
-    missing = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
-    level = logging.WARNING if missing else logging.INFO
-    log.log(level, "%s × %s: %d of %d judged topics%s", dataset.name, qrels_name, len(common), len(evaluated), missing)
+    suffix = f"; missing from the input: {abbreviate_list(absent)}" if absent else ""
+    level = logging.WARNING if suffix else logging.INFO
+    log.log(level, "%s × %s: %d of %d judged topics%s", dataset.name, qrels_name, len(common), len(evaluated), suffix)
 
 
 def find_common_topics(topics: list[str], qrels: pd.DataFrame, run_name: object, qrels_name: object) -> list[str]:

@@ -96,9 +96,9 @@ def _check_common_topics(runs: Mapping[str, pd.DataFrame]) -> None:
             raise_no_common_topic(first, second, first_name, second_name)
     all_topics, common_topics = set().union(*topics.values()), set.intersection(*map(set, topics.values()))
     missing_qids = {name: sorted(all_topics - {*qids}) for name, qids in topics.items()}
-    missing = [f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})" for name, qids in missing_qids.items() if qids]
-    suffix = f" of {len(all_topics)}; missing topics: {', '.join(missing)}" if missing else ""
-    log.log(logging.WARNING if missing else logging.INFO, "Topics in all runs: %d%s", len(common_topics), suffix)
+    missing_topics = [f"{name} ({abbreviate_list(qids, MAX_NAMES_LISTED)})" for name, qids in missing_qids.items() if qids]
+    suffix = f" of {len(all_topics)}; missing topics: {', '.join(missing_topics)}" if missing_topics else ""
+    log.log(logging.WARNING if missing_topics else logging.INFO, "Topics in all runs: %d%s", len(common_topics), suffix)
 
 
 def compute_similarity_tables(rankings: dict[str, dict[str, list[str]]]) -> dict[str, pd.DataFrame]:

@@ -47,9 +47,9 @@ def initialise_from_clusters(ranker: Ranker, vectors: np.ndarray, clusters: Clus
     cluster_count = ranker.config.latent
     if cluster_count > len(vectors):
         raise UsageError(f"network.latent is {cluster_count}, but the vocabulary has only {len(vectors)} words; lower it")
-    mean = vectors.mean(0, keepdims=True)
-    mean_direction = _normalise_rows(mean)
-    offsets = vectors - mean
+    mean_vector = vectors.mean(0, keepdims=True)
+    mean_direction = _normalise_rows(mean_vector)
+    offsets = vectors - mean_vector
     unit_vectors = _normalise_rows(offsets - (offsets @ mean_direction.T) * mean_direction)  # (V, E), orthogonal to the mean
     rarity = np.log(1 + np.arange(1, len(vectors) + 1))
     centroids = _spherical_k_means(unit_vectors, rarity, cluster_count, create_generator(seed, RandomStream.CENTROIDS))

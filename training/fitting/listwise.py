@@ -120,8 +120,8 @@ def build_ranked_lists(table: pd.DataFrame, size: int, scope: RankScope, loss: s
     if loss == "pointwise":
         scores_by_data = table.groupby("data")["score"]
         low, high = scores_by_data.transform("min"), scores_by_data.transform("max")
-        scaled = table.assign(score=(table["score"] - low) / (high - low).clip(lower=1e-9))
-        return build_lists(scaled, size, lambda scores, indices: scores[indices])
+        scaled_table = table.assign(score=(table["score"] - low) / (high - low).clip(lower=1e-9))
+        return build_lists(scaled_table, size, lambda scores, indices: scores[indices])
 
     def compute_rank_labels(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
         topic_ranks = compute_dense_ranks(scores)

@@ -39,8 +39,8 @@ class ShadedDocument:
 
     system: str
     docno: str
-    original: list[ShadedSpan]
-    enriched: list[ShadedSpan]
+    original_spans: list[ShadedSpan]
+    enriched_spans: list[ShadedSpan]
 
 
 def mark_components(

@@ -78,8 +78,8 @@ def _replace_index(model: str, index: IndexSettings, enrichment: str | None) -> 
 
 def _build_row(name: str, model: str, measure: str, values: dict[tuple[str, str], pd.DataFrame]) -> dict[Hashable, object]:
     enriched_values, unenriched_values = values[name, model][[measure]], values[UNENRICHED, model][[measure]]
-    mean = bootstrap_means(enriched_values).loc[measure].to_dict()
-    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": measure} | mean
+    estimates = bootstrap_means(enriched_values).loc[measure].to_dict()
+    row: dict[Hashable, object] = {"enrichment": name, "retrieval_model": model, "measure": measure} | estimates
     if name == UNENRICHED:
         return row
     columns = {"mean": "difference", "ci_low": "difference_low", "ci_high": "difference_high"}

@@ -120,8 +120,8 @@ def tune_grid(
     plot = {"grid.png": plot_grid(table, list(grid.axes), selection_measure)} if grid.axes else {}
     write_with_provenance(output, encode_checkpoint_files(grid.points[best_point], metrics, readme, table) | plot, provenance)
     log.info("%s: %s", output, grid.points[best_point].describe())
-    mean = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected_points else "not cross-validated"
-    log.info("%s: %s, %.3f in-sample", selection_measure, mean, table[selection_measure][best_point])
+    summary = f"{metrics[CROSS_VALIDATED][selection_measure]:.3f} cross-validated" if selected_points else "not cross-validated"
+    log.info("%s: %s, %.3f in-sample", selection_measure, summary, table[selection_measure][best_point])
     return table
 
 

@@ -73,25 +73,25 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
     touche_questions = np.array([normalise(texts[qid]) for qid in qids])
     webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
-    best = _select_point(touche_values, webis_values)
+    best_point = _select_point(touche_values, webis_values)
     metrics = {
         "topics": {get_printable_name(qrels_file): len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
         **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
-        IN_SAMPLE: _round_means(touche_values[:, best], webis_values[:, best]),
+        IN_SAMPLE: _round_means(touche_values[:, best_point], webis_values[:, best_point]),
     }
     table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = execution.input.file_hashes | hash_input_files([qrels_file]) | load_source_hashes(work_dir, "webis")
     provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
     readme = render_card(
-        "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best].format_formula(),
+        "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best_point].format_formula(),
         points=len(POINTS),
         metrics=metrics, max_loss=quality_grid.MAX_RELEVANCE_LOSS, evaluations=(ORIGINAL_ORDER, CROSS_VALIDATED, IN_SAMPLE),
         constrained_measures=(SELECTION_MEASURES[RELEVANCE_CONSTRAINT], WEBIS_MEASURES[CONSTRAINT]),
     )  # fmt: skip
     plot = {"grid.png": plot_grid(table, PARAMETERS, WEBIS_MEASURES[OBJECTIVE])}
-    write_with_provenance(output, encode_checkpoint_files(POINTS[best], metrics, readme, table) | plot, provenance)
-    log.info("%s: %s", output, POINTS[best].format_formula())
+    write_with_provenance(output, encode_checkpoint_files(POINTS[best_point], metrics, readme, table) | plot, provenance)
+    log.info("%s: %s", output, POINTS[best_point].format_formula())
     return table
 
 
@@ -121,8 +121,8 @@ def _evaluate_touche_topics(
 ) -> tuple[np.ndarray, list[str]]:
     """Evaluate the judged topics at all grid points; return values (topics, points, SELECTION_MEASURES) and qids."""
     ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
-    top = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
-    quality = pd.Series(stage.quality.score(execution, top[["qid", "docno"]]), index=top.index)
+    top_rows = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
+    quality = pd.Series(stage.quality.score(execution, top_rows[["qid", "docno"]]), index=top_rows.index)
     runs = []
     for index, point in enumerate(track(POINTS, "re-ranking", "points")):
         scores = pd.Series(0.0, index=ranking.index)

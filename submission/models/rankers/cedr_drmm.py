@@ -43,11 +43,11 @@ class CEDRDRMM(BERTRanker):
         """Break the score down by query word piece; the contributions of padding positions are summed."""
         values, length = self.compute_contributions(query, query_mask, document, document_mask)[0], int(query_mask.sum())
         parts = [Contribution("query word piece", values[position].item(), position) for position in range(length)]
-        empty = Contribution(f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item())
+        padding_part = Contribution(f"{QUERY_LENGTH - length} empty query positions", values[length:].sum().item())
         caveat = (
             f"each position's contribution is a feed-forward network's output for its histograms and [CLS]; {ENCODER_CAVEAT}"
         )
-        return NetworkExplanation([*parts, empty], caveat=caveat, use_occlusion=True)
+        return NetworkExplanation([*parts, padding_part], caveat=caveat, use_occlusion=True)
 
     def compute_contributions(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
         """Compute the contributions (B, 20) of the 20 query positions."""

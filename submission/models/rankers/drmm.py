@@ -66,7 +66,7 @@ class DRMM(TopicRanker):
         )  # (W, V)
         bins[:, [PADDING_ID, UNKNOWN_ID]] = bin_count  # in an extra bin of weight 0
         rows = functional.pad(weight.t(), (0, 0, 0, 1))  # (bins + 1, ·)
-        empty = self.first.bias + log(smoothing) * weight.sum(1)  # first-layer output of an empty histogram
+        empty_output = self.first.bias + log(smoothing) * weight.sum(1)  # first-layer output of an empty histogram
 
         def score(query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> Tensor:
             ids = (document * document_mask).flatten()
@@ -76,7 +76,7 @@ class DRMM(TopicRanker):
             counts = rows.new_zeros(len(index), bin_count + 1).scatter_add_(1, index, increments).gather(1, index)
             weights = ((counts + smoothing).log() - log(smoothing)) / counts
             hidden = functional.embedding_bag(index, rows, mode="sum", per_sample_weights=weights)
-            match = self.compute_matches(hidden + empty).reshape(-1, len(document)).t()  # (B, Q)
+            match = self.compute_matches(hidden + empty_output).reshape(-1, len(document)).t()  # (B, Q)
             return (self.compute_gates(query, query_mask) * match).sum(-1)
 
         return score

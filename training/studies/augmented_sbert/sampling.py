@@ -98,8 +98,8 @@ def _pair_top_k(sentences: SentencePool, scores: Iterable[np.ndarray], k: int, m
         candidates = np.flatnonzero(row > min_score)
         if len(candidates) > k:
             candidates = candidates[row[candidates] >= np.partition(row[candidates], -k)[-k]]
-        top = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
-        samples.append(np.stack([np.minimum(top, index), np.maximum(top, index)], axis=1))
+        partners = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
+        samples.append(np.stack([np.minimum(partners, index), np.maximum(partners, index)], axis=1))
     return np.unique(np.concatenate(samples), axis=0)
 
 

@@ -131,9 +131,9 @@ class SweepExperiment(Experiment[Cell, TrialResult]):
         for trial in dict.fromkeys(cell.trial for cell in cells):
             sweep, task, repetition, value = trial
             key = (repetition, teacher.sha256, student.sha256, code, device.type, data[task])
-            changed = SWEEPS[sweep].change(settings, value)
+            trial_settings = SWEEPS[sweep].change(settings, value)
             gold_store = cache.open_store(f"sweep-{GOLD}-{task}-{repetition}", repr((astuple(settings), key)))
-            store = cache.open_store(f"sweep-{sweep}-{value:g}-{task}-{repetition}", repr((astuple(changed), key)))
+            store = cache.open_store(f"sweep-{sweep}-{value:g}-{task}-{repetition}", repr((astuple(trial_settings), key)))
             shares_gold = sweep == GOLD or SWEEPS[sweep].shares_gold
             self._stores[trial] = (store, gold_store if shares_gold else store)
 
