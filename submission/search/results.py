@@ -56,14 +56,14 @@ def to_json(results: SearchResults) -> str:
             "system": result.system,
             "error": None if result.error is None else str(result.error),
             "total": result.ranked_count,
-            "hits": list(map(_hit_to_dict, result.hits)),
+            "hits": list(map(_convert_hit, result.hits)),
         }
         for result in results.system_results
     ]
     return json.dumps({"query": results.query, "seconds": round(results.seconds, 4), "systems": systems}) + "\n"
 
 
-def _hit_to_dict(hit: Hit) -> dict[str, Any]:
+def _convert_hit(hit: Hit) -> dict[str, Any]:
     start, end = hit.snippet.span
     matches = [(match.start - start, match.end - start) for match in hit.snippet.visible_matches]
     fields: dict[str, Any] = {

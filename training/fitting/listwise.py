@@ -25,7 +25,7 @@ from training.evaluation.similarity import average_correlations, group_rows_by_t
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.listwise_losses import ListwiseLoss
 from training.fitting.task import Task, build_dead_network_error, build_divergence_error
-from training.fitting.validation import evaluation_mode
+from training.fitting.validation import use_evaluation_mode
 
 RankScope = Literal["list", "topic"]
 
@@ -82,7 +82,7 @@ class ListwiseTask(Task[Ranker]):
 
     def validate(self, ranker: Ranker, step: int) -> dict[str, float]:
         """Measure the Pearson, Spearman and Kendall correlations of the scores with the labels, in percent."""
-        with evaluation_mode(ranker):
+        with use_evaluation_mode(ranker):
             scores = score_pairs(ranker, self._validation_pairs, self._device)
         if not np.isfinite(scores).all():
             raise build_divergence_error(step, "a validation score is not finite")

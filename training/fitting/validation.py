@@ -58,7 +58,7 @@ def validate_candidates(
 
 
 @contextmanager
-def evaluation_mode(network: Network) -> Iterator[None]:
+def use_evaluation_mode(network: Network) -> Iterator[None]:
     """Switch a network to evaluation mode and restore its mode afterwards."""
     was_training = network.training
     network.eval()
@@ -75,7 +75,7 @@ def build_ranker_scorer(ranker: Ranker, device: torch.device) -> CandidateScorer
         candidates = queries.candidates[query_rows]
         rows = np.repeat(query_rows, candidates.shape[1])
         pairs = TokenisedPairs(queries.queries, queries.premises, rows, candidates.ravel())
-        with evaluation_mode(ranker):
+        with use_evaluation_mode(ranker):
             return score_pairs(ranker, pairs, device).reshape(candidates.shape)
 
     return score
@@ -109,7 +109,7 @@ def measure_full_collection(
     The ranker retrieves the validation and training premises whose dot product with the query is positive. A query's 5
     positives are relevant; among premises with equal scores, they rank last.
     """
-    with evaluation_mode(ranker):
+    with use_evaluation_mode(ranker):
         query_vectors = ranker.encode(*queries.queries.batch(query_rows, device))  # (Q, latent)
         parts = [_score_all(ranker, query_vectors, texts, device) for texts in (queries.premises, training_premises)]
     scores = torch.cat(parts, 1).cpu().numpy()
@@ -141,7 +141,7 @@ def measure_latent_sparsity(
         ("document sparsity", queries.premises, np.unique(queries.candidates[query_rows])),
     ):
         row_batches = np.split(rows, range(ranker.cpu_batch_size, len(rows), ranker.cpu_batch_size))
-        with evaluation_mode(ranker):
+        with use_evaluation_mode(ranker):
             zeros = [(ranker.encode_batch(*texts.batch(batch, device)) == 0).float().mean(1) for batch in row_batches]
         percentages[name] = round(100 * float(torch.cat(zeros).mean()), 2)
     return percentages

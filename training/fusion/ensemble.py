@@ -95,9 +95,8 @@ def _score_validation(
         batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
         tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
         scores[name] = np.concatenate([scorer(queries, batch) for batch in tracked_batches])
-        log.info(
-            "%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, measure_candidates(scores[name], tie_order)["MAP@20"]
-        )
+        map_at_20 = measure_candidates(scores[name], tie_order)["MAP@20"]
+        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, map_at_20)
     return scores, tie_order
 
 

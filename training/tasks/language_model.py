@@ -22,7 +22,7 @@ from training.fitting.language_model import LanguageModel, LanguageModelCheckpoi
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, PositiveInt, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, build_divergence_error
-from training.fitting.validation import evaluation_mode
+from training.fitting.validation import use_evaluation_mode
 
 HOLD_OUT_ONE_IN = 100  # one in a hundred premises is held out
 MAX_VALIDATION_PREMISES = 150
@@ -128,7 +128,7 @@ class LanguageModelTask(Task[LanguageModel]):
         if not all(bool(parameter.isfinite().all()) for parameter in network.parameters()):
             raise build_divergence_error(step, "a weight is not finite")
         correct, total = np.zeros(2), np.zeros(2)
-        with evaluation_mode(network), torch.inference_mode():
+        with use_evaluation_mode(network), torch.inference_mode():
             for rows in batch_by_length([len(passage) for passage in self._validation], VALIDATION_BATCH_SIZE):
                 for direction, (vectors, targets) in enumerate(network.predict([self._validation[row] for row in rows])):
                     correct[direction] += (network.score_words(vectors).argmax(1) == targets).sum().item()

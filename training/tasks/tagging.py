@@ -30,7 +30,7 @@ from training.fitting.language_model import TRANSFERRED_LAYERS, LanguageModelChe
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import BaseRecipe, Recipe, TaskSpec
 from training.fitting.task import Task, TrainableNetwork, build_divergence_error
-from training.fitting.validation import evaluation_mode
+from training.fitting.validation import use_evaluation_mode
 
 
 class TaggingSpec(TaskSpec, frozen=True):
@@ -169,7 +169,7 @@ class TaggingTask(Task[TARGER]):
 def predict_tags(network: TARGER, passages: Sequence[SurfacePassage]) -> list[list[str]]:
     """Predict one tag per token of each passage."""
     batches = batch_by_tokens([len(passage) for passage in passages], network.min_batch_tokens)
-    with evaluation_mode(network), torch.inference_mode():
+    with use_evaluation_mode(network), torch.inference_mode():
         annotations = chain.from_iterable(network.annotate([passages[row] for row in rows]) for rows in batches)
         annotations_by_row = dict(zip(np.concatenate(batches).tolist(), annotations, strict=True))
     return [[word.label for word in annotations_by_row[row]] for row in range(len(passages))]

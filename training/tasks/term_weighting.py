@@ -26,7 +26,7 @@ from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.learning_curve import CurveSpec
 from training.fitting.recipe import NonNegativeInt, Recipe
 from training.fitting.task import Task, TrainableNetwork, build_dead_network_error, build_divergence_error
-from training.fitting.validation import evaluation_mode
+from training.fitting.validation import use_evaluation_mode
 
 CONSTANT, IDF = "best constant", "linear in IDF"  # baselines
 HOLD_OUT_ONE_IN = 50  # one in fifty discussions is held out
@@ -143,7 +143,7 @@ class TermWeightingTask(Task[DeepCT]):
             weights = network(*(tensor.to(self._device) for tensor in pad([passage.piece_ids for passage in passages])))
             return [row[passage.first_pieces] for passage, row in zip(passages, weights.float().cpu().numpy(), strict=True)]
 
-        with evaluation_mode(network):
+        with use_evaluation_mode(network):
             batch_weights = map_batches(predict_weights, batches, self._device, lambda parts: list(chain.from_iterable(parts)))
         weights_by_row = dict(zip(np.concatenate(batches).tolist(), chain.from_iterable(batch_weights), strict=True))
         weights = [weights_by_row[row] for row in range(len(weights_by_row))]

@@ -16,7 +16,7 @@ from training.fitting.recipe import EncoderSettings, Recipe
 from training.fitting.task import TrainableNetwork
 from training.fitting.training_loop import Schedule, TrainingState
 from training.fitting.training_loop import train as train_loop
-from training.fitting.validation import evaluation_mode
+from training.fitting.validation import use_evaluation_mode
 from training.tasks.quality import QualitySpec, QualityTask
 
 # frozen layers by encoder and device, shared by all networks of a process
@@ -49,7 +49,7 @@ def train_network(recipe: Recipe, train: pd.DataFrame, dev: pd.DataFrame, device
 
 def score_arguments(trainee: TrainableNetwork, table: pd.DataFrame, device: torch.device) -> np.ndarray:
     """Return the scores (rows,) float32 of a table's arguments for their topics."""
-    with evaluation_mode(trainee.network):
+    with use_evaluation_mode(trainee.network):
         return score_pairs(trainee.network.to(device), encode_pairs(table, trainee.tokeniser), device)
 
 
