@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
 from typing import TypeVar
 
 from submission.errors import escape_unprintable
@@ -14,6 +16,26 @@ def configure_logging() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(asctime)s %(message)s", "%H:%M:%S"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+NOTICE = logging.INFO + 5  # level of messages that are shown even if those of level INFO are suppressed
+
+
+@contextmanager
+def suppress_info() -> Iterator[None]:
+    """Suppress this thread's log messages of level INFO and below."""
+    thread, handlers = get_ident(), [*logging.getLogger().handlers]
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    for handler in handlers:
+        handler.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(is_shown)
 
 
 class _EscapingFormatter(logging.Formatter):

@@ -139,8 +139,14 @@ def map_batches(
     with use_single_thread() as thread_count:
         if device.type == "cuda" or thread_count == 1:
             return [compute_batch(rows) for rows in batches]
-        with ThreadPoolExecutor(thread_count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(thread_count, initializer=set_thread_count, initargs=(1,)) as pool:
             return list(pool.map(compute_batch, batches))
+
+
+def set_thread_count(count: int) -> None:
+    """Run torch on `count` threads if the current thread calls it, whatever other threads set at the same time."""
+    torch.get_num_threads()  # the first call in a thread copies the count that any thread has set last
+    torch.set_num_threads(count)
 
 
 def compute_or_split(compute: Callable[[np.ndarray], T], rows: np.ndarray, join: Callable[[list[T]], T]) -> T:

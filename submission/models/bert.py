@@ -18,7 +18,7 @@ from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
 from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
-from submission.models.network import Network
+from submission.models.network import Network, is_full_precision
 from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
 PADDING_BLOCK = 32  # on a CPU, half-precision attention is up to twice as fast if the length is a multiple of this
@@ -156,12 +156,13 @@ class Encoder(nn.Module):
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
         """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`."""
-        if self._rounded_bert:
+        dtype = None if is_full_precision.get() else self.autocast_dtype
+        if self._rounded_bert and not is_full_precision.get():
             length = inputs["input_ids"].shape[1]
             padded_layers = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
             return tuple(layer[:, :length] for layer in padded_layers)
         device = inputs["input_ids"].device.type
-        with torch.autocast(device, dtype=self.autocast_dtype, enabled=self.autocast_dtype is not None):
+        with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
             layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
         return layers
 

@@ -1,5 +1,6 @@
 """Define the base class of networks that are stored in checkpoints, and the interface of their tokenisers."""
 
+from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -16,6 +17,10 @@ class StoredTokeniser(Protocol):
 
     def to_bytes(self) -> bytes:
         """Return the content of the tokeniser's file."""
+
+
+# Whether pretrained encoders run in full precision in this thread, whatever their precision is.
+is_full_precision: ContextVar[bool] = ContextVar("is_full_precision", default=False)
 
 
 class Network(nn.Module):

@@ -1,8 +1,10 @@
 """Encode texts, each of them once, and find the exact nearest neighbours of queries among their float16 vectors."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 import msgspec
@@ -11,19 +13,24 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from submission.context import set_variable
 from submission.engine.base import LOCAL_ENGINE, Engine, run_task
 from submission.errors import OutputError
 from submission.inference.device import batch_by_shape, get_max_batch_tokens, map_batches, move_to_device, use_single_thread
 from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.models.network import is_full_precision
 from submission.models.padding import TokenIds, pad
 from submission.models.ranker import DenseRanker
 from submission.progress import track_weighted
+from submission.retrieval.encoding_estimate import EncodingEstimate, encoding_listener
 from submission.retrieval.sparse_matrix import select_top_k
 from submission.retrieval.vector_store import KEY_SIZE, VectorStore, hash_text
 from submission.storage.artifact_store import ArtifactStore, decode_npy, encode_npy
 
 CONCLUSIONS_FILE = "names.msgpack"
 SHARD_SIZE = 1024  # texts per shard
+SAMPLE_SIZE = 16  # texts by which the time of encoding is estimated; fewer texts are encoded without an estimate
+CHARACTERS_PER_TOKEN = 5
 READ_BLOCK = 16384  # texts read at a time
 LENGTH_BLOCK, SPECIAL_TOKENS = 16, 2  # BERT's inputs, with [CLS] and [SEP], are padded to a multiple of LENGTH_BLOCK
 VECTOR_BLOCK = 16384  # vectors per matrix product
@@ -99,7 +106,9 @@ def load_or_build_dense_index(
         first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)[1]
         missing_positions = first_positions[rows[first_positions] < 0]
         longest_first = missing_positions[np.argsort(-lengths[missing_positions], kind="stable")]
-        _encode_missing(texts, keys, longest_first, checkpoint, device, store, engine)
+        max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
+        costs = np.minimum(lengths[longest_first], CHARACTERS_PER_TOKEN * max_tokens)
+        _encode_missing(texts, keys, longest_first, costs, checkpoint, device, store, engine)
         rows = store.find(keys)
         if (rows < 0).any():
             raise OutputError(f"{store.file}: vectors that were just written are damaged; check the disk and delete the file")
@@ -120,18 +129,27 @@ def _encode_missing(
     texts: NamedTexts,
     keys: Sequence[bytes],
     positions: np.ndarray,
+    costs: np.ndarray,
     checkpoint: RankerCheckpoint,
     device: torch.device,
     store: VectorStore,
     engine: Engine,
 ) -> None:
-    """Encode the texts at `positions` in shards, and append each shard's vectors, so that an interrupted run can resume."""
-    shards = [positions[start : start + SHARD_SIZE] for start in range(0, len(positions), SHARD_SIZE)]
+    """Encode the texts at `positions` in shards, and append each shard's vectors, so that an interrupted run can resume.
+
+    If this thread has a listener for estimates, the first shard is a sample, and `costs` (N,) are the relative times per text.
+    """
+    listener, start, name = encoding_listener.get(), time.monotonic(), checkpoint.network.get_name()
+    first_size = SHARD_SIZE if listener is None else SAMPLE_SIZE
+    shards = [positions[slice(*bounds)] for bounds in pairwise([0, *range(first_size, len(positions), SHARD_SIZE), None])]
     inputs = ((index, texts.load([texts.names[position] for position in shard])) for index, shard in enumerate(shards))
     indexed_vectors = engine.map(partial(encode_shard, checkpoint, texts.input_type, device), inputs, device)
     progress_items = ((result, len(shards[result[0]])) for result in indexed_vectors)
-    for index, vectors in track_weighted(progress_items, len(positions), checkpoint.network.get_name(), "texts"):
+    for index, vectors in track_weighted(progress_items, len(positions), name, "texts"):
         store.append([keys[position] for position in shards[index]], decode_npy(vectors))
+        if listener is not None and index == 0 and len(shards) > 1:
+            seconds = (time.monotonic() - start) * costs.sum() / costs[:SAMPLE_SIZE].sum()
+            listener(EncodingEstimate(name, len(positions), start + seconds))
 
 
 def make_premise_texts(docnos: Sequence[str], load_premises: Callable[[list[str]], pd.DataFrame]) -> NamedTexts:
@@ -170,8 +188,7 @@ def encode_queries(
 @torch.inference_mode()
 def _encode_queries(checkpoint: RankerCheckpoint, device: torch.device, queries: Sequence[str]) -> np.ndarray:
     ranker = get_dense_ranker(checkpoint).to(device)
-    ranker.set_encoder_precision(None)  # building an index may have lowered the precision
-    with use_single_thread():
+    with use_single_thread(), set_variable(is_full_precision, True):  # other threads may be encoding in half precision
         inputs = [pad([checkpoint.tokeniser.encode_query(query)]) for query in queries]
         vectors = [ranker.encode(ids.to(device), mask.to(device)) for ids, mask in inputs]
     return np.asarray(torch.cat(vectors).cpu(), dtype=np.float32)

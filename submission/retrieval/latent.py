@@ -7,6 +7,7 @@ values are float32.
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -81,8 +82,9 @@ def search(topics: pd.DataFrame, docnos: list[str], checkpoint: RankerCheckpoint
 
     Ties go to the first document of the collection. A topic without hits gets an empty ranking and a warning.
     """
-    ranker = _get_latent_ranker(checkpoint).cpu()
-    rows = []
+    ranker, rows = _get_latent_ranker(checkpoint), []
+    if any(parameter.is_cuda for parameter in ranker.parameters()):
+        ranker = deepcopy(ranker).cpu()  # because another thread may be using the network on the GPU
     for qid, text in zip(topics["qid"], topics["query"], strict=True):
         with torch.inference_mode(), use_single_thread():
             query = ranker.encode(*pad([checkpoint.tokeniser.encode_query(text)]))[0].numpy()

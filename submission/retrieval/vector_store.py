@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import xxhash
@@ -24,8 +25,8 @@ KEY_SIZE, CHECKSUM_SIZE = 16, 8  # bytes
 class VectorStore:
     """Memory-mapped vectors of texts, each keyed by a hash of its text.
 
-    Any number of processes may read and append at the same time. A record without a valid checksum, which a killed process
-    leaves, counts as missing.
+    Any number of threads and processes may read and append at the same time. A record without a valid checksum, which a killed
+    process leaves, counts as missing.
     """
 
     def __init__(self, directory: Path, dimension: int) -> None:
@@ -35,7 +36,7 @@ class VectorStore:
             log.warning("%s: not a regular file; replacing it", self.file)
             remove_if_possible(self.file)
         self._record = np.dtype([("key", f"V{KEY_SIZE}"), ("vector", np.float16, dimension), ("checksum", "<u8")])
-        self._records = np.empty(0, dtype=self._record)
+        self._records, self._lock = np.empty(0, dtype=self._record), Lock()
 
     @property
     def vectors(self) -> np.ndarray:
@@ -45,7 +46,8 @@ class VectorStore:
 
     def find(self, keys: Sequence[bytes]) -> np.ndarray:
         """Return the rows (N,) of `vectors` that belong to the texts with these keys; -1 for texts without a vector."""
-        self._map_new_records()
+        with self._lock:
+            self._map_new_records()
         return np.array([self._rows.get(key, -1) for key in keys], dtype=int)
 
     def append(self, keys: Sequence[bytes], vectors: np.ndarray) -> None:

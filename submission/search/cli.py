@@ -1,7 +1,6 @@
 """Run the subcommand `search`: a single query, a prompt, or a web page."""
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -62,8 +61,7 @@ def choose_systems(names: Sequence[str], searcher: Searcher, device: torch.devic
     elif device.type == "cuda" or searcher.is_indexed(primary):
         return [primary], f"Using {primary.name} (default). Choose another with --system NAME."
     else:
-        command = shlex.join(["./run.sh", "index", *searcher.corpus.flags, "--cache-dir", "DIR"])
-        reason = f"{primary.name} takes seconds per query until `{command}` has encoded all premises"
+        reason = f"{primary.name} takes seconds per query until `{searcher.corpus.index_command}` has encoded all premises"
     message = f"Using {DEFAULT_LEXICAL_SYSTEM}, the best lexical system: {reason}. Choose another with --system NAME."
     return [get_system(DEFAULT_LEXICAL_SYSTEM)], message
 

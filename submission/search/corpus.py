@@ -1,6 +1,7 @@
 """Read an input or a data frame as a corpus, which is searched by queries instead of topics."""
 
 import hashlib
+import shlex
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
@@ -50,6 +51,11 @@ class Corpus(Dataset):
         """Hash of documents and queries."""
         queries = "\n".join(map("\t".join, zip(self.topics["qid"], self.topics["query"], strict=True)))
         return combine_hashes({"documents": self.corpus_fingerprint, "questions": queries})
+
+    @property
+    def index_command(self) -> str:
+        """Command that encodes all texts of the corpus in advance."""
+        return shlex.join(["./run.sh", "index", *self.flags, "--cache-dir", "DIR"])
 
     @property
     def args_me_files(self) -> list[Path]:

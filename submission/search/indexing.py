@@ -11,8 +11,8 @@ import numpy as np
 
 from submission.engine.factory import open_chosen_engine
 from submission.inference.device import choose_device, choose_precision, limit_threads
+from submission.progress import suppress_info
 from submission.search.corpus import Corpus
-from submission.search.searcher import suppress_info
 from submission.storage.cache_directory import CacheDirectory
 from submission.systems.catalogue import PRIMARY_SYSTEM, get_system
 from submission.systems.execution import CheckpointStore, Component, Execution, iter_components

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from submission.errors import UsageError, abbreviate
+from submission.retrieval.encoding_estimate import EncodingEstimate
 from submission.search.results import Hit, SearchResults, select_largest_contributions
 from submission.search.snippets import WEIGHT_LEVELS, Highlight, Span
 from submission.systems.catalogue import SYSTEMS, get_system
@@ -101,6 +102,11 @@ def render_home(site: SiteSettings, params: PageParams) -> str:
 def render_results(site: SiteSettings, params: PageParams, results: SearchResults, document_count: int) -> str:
     summary = f"{document_count:,} arguments ({site.corpus_name}), {results.seconds:.2f} s"
     return _render(site, params, title=f"{results.query} · Aragorn", summary=summary, results=results.system_results)
+
+
+def render_waiting(site: SiteSettings, params: PageParams, estimate: EncodingEstimate, command: str) -> str:
+    """Render a page that reloads itself until there are results; `command` encodes all texts in advance."""
+    return _render(site, params, title="Encoding · Aragorn", estimate=estimate, command=command)
 
 
 def render_error(site: SiteSettings, params: PageParams, message: str) -> str:

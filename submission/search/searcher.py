@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self, TypeVar
@@ -15,10 +15,13 @@ from typing import Any, Self, TypeVar
 import pandas as pd
 import torch
 
+from submission.context import set_variable
 from submission.data.argument_metadata import ArgumentMetadata, MetadataStore, open_metadata
-from submission.data.document_store import DocumentStore
 from submission.errors import CheckpointError, InputError, OutputError, SubmissionError
+from submission.inference.device import set_thread_count
+from submission.progress import NOTICE, suppress_info
 from submission.rankings import truncate_rankings
+from submission.retrieval.encoding_estimate import EncodingEstimate, Listener, encoding_listener
 from submission.search.corpus import Corpus
 from submission.search.inputs import build_topics, clean_query
 from submission.search.results import Hit, SearchResults, SystemResults
@@ -30,21 +33,19 @@ from submission.systems.execution import CheckpointStore, Execution, Stage, iter
 from submission.systems.lexical import LexicalStage
 from submission.text.index_terms import TermAnalyser
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
 class QueryExecution(Execution):
-    """Execution of queries; scores equal those of `rank` for topics with these titles, neural scores to within 1e-5."""
+    """Execution of queries, shared by threads; scores equal those of `rank` for these titles, neural scores to within 1e-5."""
 
     def __init__(self, shared: Execution, corpus: Corpus, scratch: CacheDirectory) -> None:
         """Create an execution for the topics of `corpus`; share the data of `shared`, and cache pair scores in `scratch`."""
         super().__init__(corpus, shared.checkpoints, shared.device, shared.cache_directory, shared.engine)
-        self._shared, self.scratch = shared, scratch
-
-    @cached_property
-    def documents(self) -> DocumentStore:
-        """Document store, shared by all queries."""
-        return self._shared.documents
+        self._shared, self.scratch, self.documents = shared, scratch, shared.documents
+        self.user_count = 0  # threads that use this execution
 
     def compute_once_per_collection(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return `compute()`, computed for the first query and reused for all other queries."""
@@ -70,10 +71,11 @@ class SearchOptions:
     depth: int = 5  # hits per system
     explain: Callable[[str, str], bool] = lambda system, docno: False  # whether to explain the score of (system, docno)
     highlight: bool = False  # whether to compute the highlights of premises
+    on_encoding: Listener = lambda estimate: None  # called before many texts are encoded
 
 
 class Searcher:
-    """Context manager of a search engine over one corpus, which processes one query at a time; thread-safe."""
+    """Context manager of a search engine over one corpus, for any number of threads."""
 
     def __init__(
         self, corpus: Corpus, checkpoints: CheckpointStore, device: torch.device, cache_dir: Path | None = None
@@ -83,7 +85,8 @@ class Searcher:
         self._shared = Execution(corpus, checkpoints, device, self._cache)
         self._recent_executions: OrderedDict[str, QueryExecution] = OrderedDict()
         self._loaded_systems: set[System] = set()
-        self._lock = Lock()  # so that threads neither build an index twice nor compute at the same time
+        self._lock = Lock()  # of the recent executions and of the documents that they share
+        self._thread_count = torch.get_num_threads()
 
     def __enter__(self) -> Self:
         """Open the cache directory; raise OutputError if it cannot be created or another process uses it."""
@@ -91,8 +94,7 @@ class Searcher:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        while self._recent_executions:
-            self._evict()
+        self._evict(0)
         self._cache.__exit__(None, None, None)
 
     @property
@@ -107,15 +109,24 @@ class Searcher:
 
     def rank(self, stage: Stage, topics: pd.DataFrame) -> pd.DataFrame:
         """Rank documents for topics `qid query`; return `qid docno rank score`."""
-        with self._lock, CacheDirectory(None, FALLBACK_DIR) as scratch:
-            return QueryExecution(self._shared, self.corpus.with_queries(topics), scratch).get_ranking(stage)
+        set_thread_count(self._thread_count)  # scores must not depend on the counts of other threads
+        with CacheDirectory(None, FALLBACK_DIR) as scratch:
+            with self._lock:
+                execution = QueryExecution(self._shared, self.corpus.with_queries(topics), scratch)
+            return execution.get_ranking(stage)
 
     def search(self, query_text: str, systems: Sequence[System], options: SearchOptions) -> SearchResults:
         """Search with several systems; a failed system's results contain its error, except InputError and OutputError."""
         start, query = time.monotonic(), clean_query(query_text)
+        set_thread_count(self._thread_count)  # scores must not depend on the counts of other threads
+
+        def announce(estimate: EncodingEstimate) -> None:
+            log.log(NOTICE, "%s", estimate)
+            options.on_encoding(estimate)
+
         # The first use of a system may take long, so its progress is logged.
-        with self._lock, nullcontext() if {*systems} - self._loaded_systems else suppress_info():
-            execution = self._get_execution(query)
+        progress = nullcontext() if {*systems} - self._loaded_systems else suppress_info()
+        with progress, set_variable(encoding_listener, announce), self._use_execution(query) as execution:
             weights, analyser = _compute_term_weights(query, systems, execution)
             extract = partial(extract_snippet, weights=weights, analyser=analyser)
             results = [self._search_system(system, execution, extract, options) for system in systems]
@@ -154,32 +165,29 @@ class Searcher:
 
         return self._shared.compute_once(self, "metadata", open_store).get(docnos)
 
-    def _get_execution(self, query: str) -> QueryExecution:
-        """Return the execution of a query; reuse it for a recent query."""
-        if query not in self._recent_executions:
-            if len(self._recent_executions) == MAX_CACHED_QUERIES:
-                self._evict()
-            corpus, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
-            self._recent_executions[query] = QueryExecution(self._shared, corpus, scratch.__enter__())
-        self._recent_executions.move_to_end(query)
-        return self._recent_executions[query]
+    @contextmanager
+    def _use_execution(self, query: str) -> Iterator[QueryExecution]:
+        """Yield the execution of a query, which is reused for a recent query and kept until the end of the `with` block."""
+        with self._lock:
+            if query not in self._recent_executions:
+                corpus, scratch = self.corpus.with_queries(build_topics(query)), CacheDirectory(None, FALLBACK_DIR)
+                self._recent_executions[query] = QueryExecution(self._shared, corpus, scratch.__enter__())
+            self._recent_executions.move_to_end(query)
+            execution = self._recent_executions[query]
+            execution.user_count += 1
+            self._evict(MAX_CACHED_QUERIES)
+        try:
+            yield execution
+        finally:
+            with self._lock:
+                execution.user_count -= 1
+                self._evict(MAX_CACHED_QUERIES)
 
-    def _evict(self) -> None:
-        """Discard the execution of the least recently used query."""
-        _, execution = self._recent_executions.popitem(last=False)
-        execution.scratch.__exit__(None, None, None)
-
-
-@contextmanager
-def suppress_info() -> Iterator[None]:
-    """Suppress log messages below the level of warnings."""
-    logger = logging.getLogger("submission")
-    level = logger.level
-    logger.setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+    def _evict(self, limit: int) -> None:
+        """Discard the executions of the least recently used queries beyond `limit`, except those in use."""
+        unused = [query for query, execution in self._recent_executions.items() if not execution.user_count]
+        for query in unused[: max(0, len(self._recent_executions) - limit)]:
+            self._recent_executions.pop(query).scratch.__exit__(None, None, None)
 
 
 def _compute_term_weights(

@@ -15,9 +15,11 @@ from submission.data.dataset import Dataset
 from submission.errors import InputError, SubmissionError, UsageError
 from submission.paths import SAMPLE_INPUT
 from submission.search import page
+from submission.search.background import BackgroundSearches
 from submission.search.page import PageParams, SiteSettings
-from submission.search.searcher import Searcher, SearchOptions
-from submission.systems.catalogue import SYSTEMS, System, get_system
+from submission.search.results import SearchResults
+from submission.search.searcher import Searcher
+from submission.systems.catalogue import SYSTEMS, System
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +52,7 @@ class SearchServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
             raise UsageError(f"--serve {port}: cannot listen on port ({error.strerror}); choose another port") from None
-        self.searcher = searcher
+        self.searcher, self._searches = searcher, BackgroundSearches(searcher)
         self.default_params = PageParams(systems=tuple(system.name for system in systems), depth=depth)
         checkpoints, corpus = searcher.checkpoints, searcher.corpus
         available_names = [name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(checkpoints)]
@@ -70,9 +72,10 @@ class SearchServer(ThreadingHTTPServer):
             params = page.parse_params(query_string, self.default_params)
             if not params.query.strip():
                 return HTTPStatus.OK, page.render_home(self.site, params)
-            options = SearchOptions(params.depth, params.is_explained, highlight=True)
-            results = self.searcher.search(params.query, [get_system(name) for name in params.systems], options)
-            return HTTPStatus.OK, page.render_results(self.site, params, results, self.searcher.document_count)
+            answer = self._searches.search(params)
+            if isinstance(answer, SearchResults):
+                return HTTPStatus.OK, page.render_results(self.site, params, answer, self.searcher.document_count)
+            return HTTPStatus.ACCEPTED, page.render_waiting(self.site, params, answer, self.searcher.corpus.index_command)
         except UsageError as error:
             return HTTPStatus.BAD_REQUEST, page.render_error(self.site, params, str(error))
         except SubmissionError as error:

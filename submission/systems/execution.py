@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -41,11 +41,14 @@ class Memo:
 
     def __init__(self) -> None:
         self._outcomes: dict[Hashable, tuple[Any, Exception | None]] = {}
-        self._lock = RLock()  # one thread computes, while others wait
+        self._locks: dict[Hashable, RLock] = {}  # by owner and name; one thread computes, while others wait
+        self._lock = Lock()  # of the locks
 
     def get_or_compute(self, owner: Hashable, name: str, compute: Callable[[], T]) -> T:
         """Return the result of the first call of `compute` for this owner and name, or raise its error."""
         with self._lock:
+            lock = self._locks.setdefault((owner, name), RLock())
+        with lock:
             if (owner, name) not in self._outcomes:
                 try:
                     with as_memory_errors(name):

@@ -80,6 +80,7 @@ def test_only_document_vectors_have_half_precision(
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3
     checkpoint.network.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU
     np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), [query])
+    assert checkpoint.network.encoder.precision == torch.bfloat16  # another thread may be encoding
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
