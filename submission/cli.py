@@ -99,11 +99,12 @@ def _build_shared_options() -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the flags and `add_argument` settings of shared options by destination; read defaults from the environment."""
     directory = {"type": parse_path, "metavar": "DIR"}
     default_input = read_path_from_environment(["inputDataset", "TIRA_INPUT_DATASET"], SAMPLE_INPUT)
+    default_text = str(default_input).replace("%", "%%")
     input_run = read_path_from_environment(["inputRun"], None)
     return {
         "inputs": ("-i --input", {"type": parse_path, "metavar": "INPUT", "action": _Replace, "default": [default_input],
             "help": "input directory, zip archive or file: topics*.xml and args.me JSON, or a TIREx data set; repeatable, "
-            f"e.g. once for topics and once for the corpus (default: {default_input})"}),
+            f"e.g. once for topics and once for the corpus (default: {default_text})"}),
         "input_run": ("--input-run", {"type": parse_path, "metavar": "PATH", "default": input_run, "help":
             "TREC run (file, or directory with run.txt) to re-rank, instead of retrieving documents"}),
         "order": ("--order", {"choices": ORDERS, "default": ORDERS[0], "help":

@@ -43,7 +43,9 @@ FORMS: dict[str, Form] = {
     "gzipped files": lambda tmp: split(tmp / "input", GZIPPED),
     "archive": lambda tmp: [pack(tmp / "all.zip", FILES, "data/", ZIP_STORED)],
     "topics and archive": lambda tmp: [*split(tmp / "t", TOPICS), pack(tmp / "c.zip", {**IDEBATE, **DEBATEORG}, "args.me/")],
-    "three archives": lambda tmp: [pack(tmp / f"{name}.zip", {name: FILES[name]}, "", ZIP_LZMA) for name in FILES],
+    "three archives": lambda tmp: [
+        pack(tmp / f"{9 - n}.zip", {name: FILES[name]}, "", ZIP_LZMA) for n, name in enumerate(FILES)
+    ],
     "download without suffix": lambda tmp: [pack(tmp / "c.zip?download=1", FILES, "", ZIP_BZIP2)],
     "archive of gzipped files": lambda tmp: [pack(tmp / "c.zip", GZIPPED)],
 }
@@ -81,6 +83,7 @@ def packed(files: Files, flag_bits: int = 0) -> Form:
     return lambda tmp: [pack(tmp / "x.zip", files, "", ZIP_STORED, flag_bits)]
 
 
+HEADER = b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00"  # in the directory of an archive; the last two bytes: compression method
 UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "neither topics nor corpus"
 REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; part of the message of `rank` and `check`
     "truncated": (lambda tmp: damage(pack(tmp / "x.zip", FILES), lambda data: data[:-30]), "x.zip: damaged zip archive (File"),
@@ -89,6 +92,10 @@ REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; pa
         "x.zip/debateorg.json: damaged zip archive (Bad CRC-32 for file 'debateorg.json'); download it again",
     ),
     "encrypted": (packed(IDEBATE, flag_bits=1), f"x.zip/idebate.json: encrypted; {UNPACK}"),
+    "unsupported compression": (
+        lambda tmp: damage(packed(IDEBATE)(tmp)[0], lambda data: data.replace(HEADER, HEADER[:-2] + b"\x09\x00")),
+        f"x.zip/idebate.json: compression method 9 is not supported; {UNPACK}",
+    ),
     "empty": (packed({}), f"x.zip: {NEITHER} found among no files; expected topics*.xml, args-me*.json"),
     "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*.xml, args-me*.json"),
     "nested": (packed({"y.zip": ""}), f"x.zip/y.zip: zip archive in a zip archive; {UNPACK}"),
