@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from submission.data.args_me_records import JSONL_EXTENSIONS, Argument, iter_arguments, read_corpus_file
+from submission.data.args_me_records import Argument, iter_arguments, read_corpus_file
 from submission.data.collection import MIN_PREMISE_WORDS
-from submission.data.input_files import batched, find_files, format_paths, list_names, raise_on_error
+from submission.data.input_files import batched, describe_missing, find_files, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError, abbreviate, pluralise
@@ -19,9 +19,8 @@ from submission.timing import pause_gc
 log = logging.getLogger(__name__)
 
 PORTALS = ("debateorg", "debatepedia", "debatewise", "idebate", "parliamentary")
-EXTENSIONS = (".json", ".json.gz", *JSONL_EXTENSIONS)
-PORTAL_FILES = tuple(f"{portal}{extension}" for portal in PORTALS for extension in EXTENSIONS)
-ARGS_ME_FILES = tuple(f"args-me*{extension}" for extension in EXTENSIONS)
+PORTAL_FILES = tuple(f"{portal}{extension}" for portal in PORTALS for extension in (".json", ".jsonl"))
+ARGS_ME_FILES = ("args-me*.json", "args-me*.jsonl")
 
 
 class ArgsMeReader:
@@ -63,7 +62,7 @@ def find_corpus_files(*paths: Path) -> list[Path]:
         portal_files = ", ".join(f"{portal}.json" for portal in PORTALS)
         raise InputError(
             describe_unsupported_corpus(*paths)
-            or f"{format_paths(paths)}: no corpus found among {list_names(paths)}; expected args-me*.json, or {portal_files} "
+            or f"{describe_missing(paths, 'corpus')}; expected args-me*.json, or {portal_files} "
             "(also .jsonl with one argument per line; optionally .gz)"
         )
     return files

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from submission.data.input_files import find_files, format_paths, raise_first
+from submission.data.input_files import find_files, raise_first
 from submission.data.orders import Order
 from submission.data.readers import open_reader
 from submission.data.runs import find_run, read_run
@@ -28,7 +28,7 @@ class Dataset:
     """
 
     def __init__(self, *paths: Path, input_run: Path | None = None, qid: str | None = None, order: Order = "auto") -> None:
-        self.paths, self.name, self.reader = paths, format_paths(paths), open_reader(*paths)
+        self.paths, self.name, self.reader = paths, ", ".join(map(str, paths)), open_reader(*paths)
         self.stopwatch, self._qid, self._order = Stopwatch(), qid, order
         self._run_file = None if input_run is None else find_run(input_run)
         self.ranking_file = self._run_file or self.reader.rerank_file  # documents to re-rank; None: systems retrieve
@@ -38,11 +38,6 @@ class Dataset:
         ignored_names = [get_printable_name(file) for file in find_files(paths, "[!.]*") if file not in files]
         suffix = f"; ignored files: {abbreviate_list(ignored_names)}" if ignored_names else ""
         self.description = f"{self.reader.format_name}; {mode}{suffix}"
-
-    @property
-    def flags(self) -> list[str]:
-        """Command-line arguments that select this input."""
-        return [text for path in self.paths for text in ("-i", str(path))]
 
     @cached_property
     def topics(self) -> pd.DataFrame:

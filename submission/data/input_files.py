@@ -31,15 +31,13 @@ ID_RULE = "ids must be non-empty, without whitespace or invisible characters"
 
 
 def find_files(paths: Sequence[Path], *patterns: str) -> list[Path]:
-    """Return the files whose names match any of the glob patterns, sorted by name, among directories, archives and files.
+    """Return the files of directories, archives (with all folders) and files whose names match a glob pattern, sorted by name.
 
-    Subdirectories are searched only in archives.
+    A pattern also matches names followed by .gz.
     """
     files = [file for path in paths for file in _list_files(path)]
-    return sorted(
-        (file for file in files if any(fnmatch(file.name, pattern) for pattern in patterns)),
-        key=lambda file: (file.name, file),
-    )
+    matches = [file for file in files if any(fnmatch(file.name.removesuffix(".gz"), pattern) for pattern in patterns)]
+    return sorted(matches, key=lambda file: (file.name, file))
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -55,19 +53,10 @@ def _list_files(path: Path) -> list[Path]:
         raise build_unreadable_input_error(error) from None
 
 
-def with_gzipped(*names: str) -> list[str]:
-    """Return file names or patterns, each followed by that of the gzipped file."""
-    return [f"{name}{suffix}" for name in names for suffix in ("", ".gz")]
-
-
-def format_paths(paths: Sequence[Path]) -> str:
-    """Format the paths of an input for messages."""
-    return ", ".join(map(str, paths))
-
-
-def list_names(paths: Sequence[Path]) -> str:
-    """Return the names of the files of an input for messages, at most five."""
-    return abbreviate_list([file.name for file in find_files(paths, "*")]) or "no files"
+def describe_missing(paths: Sequence[Path], kind: str) -> str:
+    """Return a message that an input has no file of a kind, with the names of at most five of its files."""
+    names = abbreviate_list([file.name for file in find_files(paths, "*")]) or "no files"
+    return f"{', '.join(map(str, paths))}: no {kind} found among {names}"
 
 
 @contextmanager

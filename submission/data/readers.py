@@ -7,16 +7,15 @@ from typing import Protocol
 import pandas as pd
 
 from submission.data.args_me import ARGS_ME_FILES, PORTAL_FILES, ArgsMeReader
-from submission.data.input_files import find_files, list_names, with_gzipped
+from submission.data.input_files import describe_missing, find_files
 from submission.data.tirex import DOCUMENTS_FILES, QUERIES_FILES, RERANK_FILES, TirexReader
 from submission.data.topics import TOPIC_FILES
 from submission.data.unsupported_formats import describe_unsupported_corpus
 from submission.errors import InputError
-from submission.storage.archives import is_archive
 
-SINGLE_FILES = (*TOPIC_FILES, *PORTAL_FILES, *with_gzipped(*QUERIES_FILES, *RERANK_FILES))
-CORPUS_FILES = (*ARGS_ME_FILES, *with_gzipped(*DOCUMENTS_FILES))  # each a whole corpus
-EXPECTED_FILES = "topics*.xml, args-me*.json, a portal's .json (also .jsonl), or a file of a TIREx data set (optionally .gz)"
+SINGLE_FILES = (TOPIC_FILES, *PORTAL_FILES, *QUERIES_FILES, *RERANK_FILES)
+CORPUS_FILES = (*ARGS_ME_FILES, *DOCUMENTS_FILES)  # each a whole corpus
+EXPECTED = "expected topics*.xml, args-me*.json, a portal's .json (also .jsonl), or a file of a TIREx data set (optionally .gz)"
 
 
 class DatasetReader(Protocol):
@@ -42,40 +41,20 @@ class DatasetReader(Protocol):
 
 
 def open_reader(*paths: Path, has_topics: bool = True) -> DatasetReader:
-    """Return the reader of an input; `has_topics` is false if only its corpus is read.
-
-    Raises:
-        InputError: If a file or archive has no known kind, topics or a corpus are doubled, or topics or a corpus are missing.
-    """
+    """Return the reader of an input, or of its corpus only; raise InputError if a file is missing, doubled or unknown."""
     for path in paths:
-        _check_kind(path)
-    _check_doubled(paths)
+        if not path.is_dir() and not find_files([path], *SINGLE_FILES, *CORPUS_FILES):
+            raise InputError(describe_unsupported_corpus(path) or f"{describe_missing([path], 'topics or corpus')}; {EXPECTED}")
+    _refuse_doubled(paths)
     return TirexReader(*paths) if TirexReader.matches(*paths) else ArgsMeReader(*paths, has_topics=has_topics)
 
 
-def _check_kind(path: Path) -> None:
-    """Raise InputError if a path is a file that is neither topics nor a corpus, or an archive without such a file."""
-    if path.is_dir() or find_files([path], *SINGLE_FILES, *CORPUS_FILES):
-        return
-    if reason := describe_unsupported_corpus(path):
-        raise InputError(reason)
-    if is_archive(path):
-        raise InputError(f"{path}: neither topics nor corpus found among {list_names([path])}; expected {EXPECTED_FILES}")
-    raise InputError(f"{path}: neither topics nor corpus by its name; expected a zip archive, {EXPECTED_FILES}")
-
-
-def _check_doubled(paths: Sequence[Path]) -> None:
-    """Raise InputError if different directories of an input have topics or portals of the same name, or a corpus each.
-
-    The reader decides which files of a single directory belong together.
-    """
-    groups: dict[str, list[Path]] = {}
+def _refuse_doubled(paths: Sequence[Path]) -> None:
+    """Raise InputError if two folders have topics or portals of the same name or a corpus each, or if a file occurs twice."""
+    groups = {"corpus": [*find_files(paths, *CORPUS_FILES), *find_files(paths, *PORTAL_FILES)[:1]]}
     for file in find_files(paths, *SINGLE_FILES):
         groups.setdefault(file.name.split(".")[0], []).append(file)
-    groups["corpus"] = [*find_files(paths, *CORPUS_FILES), *find_files(paths, *PORTAL_FILES)[:1]]
     for name, files in groups.items():
         for file in files[1:]:
-            if file == files[0]:
-                raise InputError(f"{file}: occurs twice among the inputs; pass it once")
-            if file.parent != files[0].parent:
+            if file == files[0] or file.parent != files[0].parent:
                 raise InputError(f"{file}: second {name} of the input (first: {files[0]}); pass only one of them")

@@ -54,7 +54,7 @@ def find_run(path: Path) -> Path:
     """Return the run file at a path; in a directory, run.txt or run.txt.gz."""
     reason = ""
     try:
-        files = find_files([path], *RUN_FILES) if path.is_dir() else [path]
+        files = find_files([path], RUN_FILES[0]) if path.is_dir() else [path]
         if files and (path.is_dir() or path.exists()):
             return files[0]
     except (OSError, ValueError) as error:  # invalid name or unreadable directory

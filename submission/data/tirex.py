@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from submission.data import tirex_records as fields
-from submission.data.input_files import batched, find_files, format_paths, raise_first, raise_on_error, with_gzipped
+from submission.data.input_files import batched, find_files, raise_first, raise_on_error
 from submission.data.tirex_records import Field, iter_records, read_records
 from submission.data.topics import TOPIC_FILES, sort_topics
 from submission.data.unsupported_formats import BEIR_DOCUMENTS_HINT, BEIR_QUERIES_HINT, is_beir_file
@@ -44,8 +44,8 @@ class TirexReader:
                 if file and is_beir_file(file):
                     raise InputError(f"{file}: {hint}")
             missing_names = " or ".join(DOCUMENTS_FILES if queries else QUERIES_FILES)
-            cause = f"{format_paths(paths)}: no {missing_names} found"
-            raise InputError(f"{cause}; add this file or {RERANK_FILES[0]} (optionally .gz)")
+            names = ", ".join(map(str, paths))
+            raise InputError(f"{names}: no {missing_names} found; add this file or {RERANK_FILES[0]} (optionally .gz)")
         self._queries, self._documents = queries, documents
         self.topic_files = [queries]
         self.corpus_files = list(dict.fromkeys([documents, self.rerank_file or documents]))
@@ -54,7 +54,7 @@ class TirexReader:
     def matches(*paths: Path) -> bool:
         """Return whether an input contains files of a TIREx data set."""
         names = [*QUERIES_FILES, *RERANK_FILES, *DOCUMENTS_FILES]
-        if find_files(paths, *TOPIC_FILES):  # then corpus.jsonl may have any format
+        if find_files(paths, TOPIC_FILES):  # then corpus.jsonl may have any format
             names.remove("corpus.jsonl")
         return _find_file(paths, names) is not None
 
@@ -111,7 +111,7 @@ class TirexReader:
 
 def _find_file(paths: Sequence[Path], names: Sequence[str]) -> Path | None:
     """Return the first existing file with one of the names, plain or gzipped; None if there is none."""
-    return next((file for name in names for file in find_files(paths, *with_gzipped(name))), None)
+    return next((file for name in names for file in find_files(paths, name)), None)
 
 
 def _drop_duplicates(file: Path, records: pd.DataFrame, issues: list[str], id_column: str, text_column: str) -> Records:

@@ -6,28 +6,21 @@ from pathlib import Path
 import pandas as pd
 from lxml import etree
 
-from submission.data.input_files import (
-    ID_RULE,
-    collect,
-    find_files,
-    format_paths,
-    is_invalid_id,
-    list_names,
-    read_bytes,
-    yield_input_errors,
-)
+from submission.data import input_files
+from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yield_input_errors
 from submission.errors import InputError, abbreviate, abbreviate_list
 
 EXPECTED = "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"
-TOPIC_FILES = ("topics*.xml", "topics*.xml.gz")
+TOPIC_FILES = "topics*.xml"
 
 
 def find_topic_files(*paths: Path) -> list[Path]:
     """Return the topics*.xml files of an input, plain or gzipped, sorted by name; raise InputError if there are none."""
-    files = find_files(paths, *TOPIC_FILES)
+    files = find_files(paths, TOPIC_FILES)
     if not files:
-        expected = "expected a file named topics*.xml (optionally .gz)"
-        raise InputError(f"{format_paths(paths)}: no topics found among {list_names(paths)}; {expected}")
+        raise InputError(
+            f"{input_files.describe_missing(paths, 'topics')}; expected a file named {TOPIC_FILES} (optionally .gz)"
+        )
     return files
 
 

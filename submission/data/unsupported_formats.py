@@ -6,7 +6,7 @@ import msgspec
 
 from submission.data.input_files import find_files, iter_lines
 
-TABLE_PATTERNS = ("*.csv", "*.csv.gz", "*.tsv", "*.tsv.gz")
+TABLE_PATTERNS = ("*.csv", "*.tsv")
 TABLE_HINT = (
     "args.me as CSV (Touché 2022) is not supported; use the JSON files of args.me 2020-04-01, "
     "or write args-me.jsonl with one object {id, conclusion, premises} per line"
@@ -38,7 +38,7 @@ def is_beir_file(file: Path) -> bool:
 
 def describe_unsupported_corpus(*paths: Path) -> str:
     """Return a message on an unsupported corpus in an input, with a fix; "" if there is none."""
-    for file in find_files(paths, "corpus.jsonl", "corpus.jsonl.gz"):
+    for file in find_files(paths, "corpus.jsonl"):
         return f"{file}: {BEIR_DOCUMENTS_HINT if is_beir_file(file) else MISSING_QUERIES_HINT}"
     for file in find_files(paths, *TABLE_PATTERNS):
         return f"{file}: {TABLE_HINT}"

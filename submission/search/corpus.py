@@ -11,7 +11,6 @@ import pandas as pd
 
 from submission.data.args_me import ArgsMeReader
 from submission.data.dataset import Dataset
-from submission.data.input_files import format_paths
 from submission.data.readers import DatasetReader, open_reader
 from submission.storage.hashing import combine_hashes
 from submission.timing import Stopwatch
@@ -20,21 +19,21 @@ from submission.timing import Stopwatch
 class Corpus(Dataset):
     """Documents without topics or a supplied ranking; every query searches all of them."""
 
-    def __init__(self, reader: DatasetReader, *paths: Path, name: str) -> None:
-        """Create a corpus from the documents of a reader; `paths` and `name` are used for display only."""
-        self.reader, self.paths, self.name, self.description = reader, paths, name, reader.format_name
+    def __init__(self, reader: DatasetReader, *paths: Path) -> None:
+        """Create a corpus from the documents of a reader; the paths are used for display only."""
+        self.reader, self.description, self.paths, self.name = reader, reader.format_name, paths, ", ".join(map(str, paths))
         self.stopwatch, self.topics = Stopwatch(), pd.DataFrame({"qid": [], "query": []}, dtype=object)
         self.ranking_file = self._run_file = self._sorted_ranking = None
 
     @classmethod
     def from_paths(cls, *paths: Path) -> Self:
         """Create a corpus from an input, ignoring its topics, if any."""
-        return cls(open_reader(*paths, has_topics=False), *paths, name=format_paths(paths))
+        return cls(open_reader(*paths, has_topics=False), *paths)
 
     @classmethod
     def from_frame(cls, documents: pd.DataFrame) -> Self:
         """Create a corpus from a frame `docno conclusion premise`."""
-        corpus = cls(_FrameReader(documents), name="arguments")
+        corpus = cls(_FrameReader(documents), Path("arguments"))
         texts = "\0".join(text for column in documents for text in documents[column])
         corpus.corpus_fingerprint = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()
         return corpus
@@ -55,7 +54,8 @@ class Corpus(Dataset):
     @property
     def index_command(self) -> str:
         """Command that encodes all texts of the corpus in advance."""
-        return shlex.join(["./run.sh", "index", *self.flags, "--cache-dir", "DIR"])
+        flags = [text for path in self.paths for text in ("-i", str(path))]
+        return shlex.join(["./run.sh", "index", *flags, "--cache-dir", "DIR"])
 
     @property
     def args_me_files(self) -> list[Path]:

@@ -4,7 +4,6 @@ The path of a member is that of its archive, followed by its name in the archive
 """
 
 import errno
-import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -12,40 +11,31 @@ from contextlib import contextmanager
 from gzip import BadGzipFile
 from io import BufferedReader
 from lzma import LZMAError
-from pathlib import Path, PurePosixPath
-from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipExtFile, ZipFile, ZipInfo
+from pathlib import Path
+from zipfile import BadZipFile, ZipExtFile, ZipFile, ZipInfo
 
 from submission.errors import InputError, abbreviate
 from submission.storage.atomic_files import open_regular
 
 DAMAGE_ERRORS = (BadZipFile, EOFError, LZMAError, OSError, RuntimeError, ValueError, struct.error, zlib.error)
-COMPRESSION_METHODS = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
-ENCRYPTED = 1  # bit of ZipInfo.flag_bits
 UNPACK = "unpack the archive and pass the directory of its files"
 
 
 def is_archive(file: Path) -> bool:
     """Return whether a file is a zip archive by its name, or by its first bytes if a download has another name."""
-    if file.suffix.lower() == ".zip":
-        return True
     with open_regular(file) as stream:
-        return stream.read(2) == b"PK"
+        return file.suffix.lower() == ".zip" or stream.read(2) == b"PK"
 
 
-def find_archive(path: Path) -> Path | None:
-    """Return the file that contains a path, which is an archive if the path is that of a member; None if there is none."""
-    return next((parent for parent in path.parents if parent.is_file()), None)
+def find_archive(file: Path) -> Path | None:
+    """Return the archive that contains a file; None if the file is not a member of an archive."""
+    return next((parent for parent in file.parents if parent.is_file() and is_archive(parent)), None)
 
 
 def list_members(archive: Path) -> list[Path]:
-    """Return the paths of the files in an archive, except hidden ones.
-
-    Raises:
-        InputError: If the archive is damaged or a member cannot be read.
-        OSError: If the archive cannot be read.
-    """
+    """Return the paths of the files in an archive, except hidden ones; raise InputError if it or a member cannot be read."""
     with _as_input_errors(archive), ZipFile(archive) as zip_file:
-        members = [info for info in zip_file.infolist() if not info.is_dir() and not _is_hidden(info)]
+        members = [info for info in zip_file.infolist() if not info.is_dir() and not Path(info.filename).name.startswith(".")]
     for info in members:
         if fault := _describe_fault(info):
             raise InputError(f"{archive}/{abbreviate(info.filename)}: {fault}")
@@ -54,27 +44,18 @@ def list_members(archive: Path) -> list[Path]:
 
 @contextmanager
 def open_file(file: Path) -> Iterator[BufferedReader | ZipExtFile]:
-    """Open a regular file or a member of an archive for reading.
-
-    Raises:
-        InputError: If the archive of a member is damaged; also if the context reads damaged data.
-        OSError: If the file is missing, unreadable or not a regular file.
-    """
-    try:
-        stream = open_regular(file)
-    except NotADirectoryError:
-        archive = find_archive(file)
-        if archive is None or not is_archive(archive):
-            raise
-        with _as_input_errors(file), ZipFile(archive) as zip_file:
-            members = {archive / info.filename: info for info in zip_file.infolist()}
-            if file not in members:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from None
-            with zip_file.open(members[file]) as member:
-                yield member  # type: ignore[misc]  # a ZipExtFile
-    else:
-        with stream:
+    """Open a regular file or a member of an archive; raise OSError if it is missing, InputError if its archive is damaged."""
+    archive = find_archive(file)
+    if archive is None:
+        with open_regular(file) as stream:
             yield stream
+        return
+    with _as_input_errors(file), ZipFile(archive) as zip_file:
+        members = {archive / info.filename: info for info in zip_file.infolist()}
+        if file not in members:
+            raise FileNotFoundError(errno.ENOENT, "not in the archive", str(file))
+        with zip_file.open(members[file]) as member:
+            yield member  # type: ignore[misc]  # a ZipExtFile
 
 
 @contextmanager
@@ -86,24 +67,14 @@ def _as_input_errors(path: Path) -> Iterator[None]:
         if isinstance(error, InputError | BadGzipFile) or getattr(error, "filename", None) is not None:
             raise
         cause = abbreviate(str(error) or type(error).__name__, 200)
-        raise InputError(f"{path}: damaged zip archive ({cause}); download it again") from None
-
-
-def _is_hidden(info: ZipInfo) -> bool:
-    """Return whether a member is hidden, or is in the directory that macOS adds to archives."""
-    name = PurePosixPath(info.filename)
-    return name.name.startswith(".") or "__MACOSX" in name.parts
+        raise InputError(f"{path}: damaged or unsupported zip archive ({cause}); download it again, or {UNPACK}") from None
 
 
 def _describe_fault(info: ZipInfo) -> str:
     """Return why a member cannot be read, with a fix; "" if it can."""
-    name = PurePosixPath(info.filename)
+    name = Path(info.filename)
     if name.is_absolute() or ".." in name.parts:
         return "path that leads out of the archive; use the archive of the publishers"
-    if info.flag_bits & ENCRYPTED:
+    if info.flag_bits & 1:
         return f"encrypted; {UNPACK}"
-    if name.suffix.lower() == ".zip":
-        return f"zip archive in a zip archive; {UNPACK}"
-    if info.compress_type not in COMPRESSION_METHODS:
-        return f"compression method {info.compress_type} is not supported; {UNPACK}"
-    return ""
+    return f"zip archive in a zip archive; {UNPACK}" if name.suffix.lower() == ".zip" else ""

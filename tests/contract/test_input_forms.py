@@ -30,7 +30,7 @@ def pack(archive: Path, files: Files, folder: str = "", method: int = ZIP_DEFLAT
     """Write files to a zip archive, in a folder and with the additions of macOS; flag bit 1 marks them as encrypted."""
     with ZipFile(archive, "w", method) as zip_file:
         for name, content in files.items():
-            zip_file.writestr(f"__MACOSX/{folder}._{name}", "")
+            zip_file.writestr(f"__MACOSX/{folder}._{Path(name).name}", "")
             zip_file.writestr(f"{folder}{name}", content)  # type: ignore[arg-type]  # not a function
             zip_file.infolist()[-1].flag_bits |= flag_bits
     return archive
@@ -84,17 +84,20 @@ def packed(files: Files, flag_bits: int = 0) -> Form:
 
 
 HEADER = b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00\x00"  # in the directory of an archive; the last two bytes: compression method
-UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "neither topics nor corpus"
+UNPACK, NEITHER = "unpack the archive and pass the directory of its files", "no topics or corpus"
 REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; part of the message of `rank` and `check`
-    "truncated": (lambda tmp: damage(pack(tmp / "x.zip", FILES), lambda data: data[:-30]), "x.zip: damaged zip archive (File"),
+    "truncated": (
+        lambda tmp: damage(pack(tmp / "x.zip", FILES), lambda data: data[:-30]),
+        "x.zip: damaged or unsupported zip archive (File",
+    ),
     "changed": (
         lambda tmp: damage(pack(tmp / "x.zip", DEBATEORG, "", ZIP_STORED), lambda data: data.replace(b"Golf", b"Gulf")),
-        "x.zip/debateorg.json: damaged zip archive (Bad CRC-32 for file 'debateorg.json'); download it again",
+        "x.zip/debateorg.json: damaged or unsupported zip archive (Bad CRC-32 for file 'debateorg.json');",
     ),
     "encrypted": (packed(IDEBATE, flag_bits=1), f"x.zip/idebate.json: encrypted; {UNPACK}"),
     "unsupported compression": (
         lambda tmp: damage(packed(IDEBATE)(tmp)[0], lambda data: data.replace(HEADER, HEADER[:-2] + b"\x09\x00")),
-        f"x.zip/idebate.json: compression method 9 is not supported; {UNPACK}",
+        "x.zip/idebate.json: damaged or unsupported zip archive (That compression method",
     ),
     "empty": (packed({}), f"x.zip: {NEITHER} found among no files; expected topics*.xml, args-me*.json"),
     "no corpus": (packed({"a.txt": ""}), f"x.zip: {NEITHER} found among a.txt; expected topics*.xml, args-me*.json"),
@@ -111,9 +114,9 @@ REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; pa
         "second idebate of the input (first: ",
     ),
     "same topics": (lambda tmp: [write_files(tmp / "t", TOPICS)], "topics.xml: second topics of the input (first: "),
-    "same file": (lambda tmp: [tmp / "topics.xml"], "topics.xml: occurs twice among the inputs; pass it once"),
+    "same file": (lambda tmp: [tmp / "topics.xml"], "topics.xml: second topics of the input (first: "),
     "missing file": (lambda tmp: [tmp / "c.zip"], "c.zip: input not found; expected topics*.xml and args.me JSON, or a TIREx"),
-    "unknown kind": (lambda tmp: split(tmp / "c", {"a.txt": ""}), f"a.txt: {NEITHER} by its name; expected a zip archive, top"),
+    "unknown kind": (lambda tmp: split(tmp / "c", {"a.txt": ""}), f"a.txt: {NEITHER} found among a.txt; expected topics*.xml,"),
     "other format": (
         lambda tmp: split(tmp / "c", {"args-me.csv": ""}),
         "args-me.csv: args.me as CSV (Touché 2022) is not supp",

@@ -99,7 +99,7 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     candidate_recall = _count_candidates(qrels, execution)
     topics = _build_topic_reports(execution, qrels, runs, values, candidate_recall)
     html = _render(
-        dataset.flags,
+        dataset.paths,
         directory=directory.resolve().name,
         qrels=qrels_file.name,
         corpus_note=dataset.description,
@@ -119,13 +119,14 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
     log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), output.stat().st_size / 1e6)
 
 
-def _render(input_flags: Sequence[str], **variables: Any) -> str:
-    """Render the report's template as HTML; its `search` commands have `input_flags`."""
+def _render(inputs: Sequence[Path], **variables: Any) -> str:
+    """Render the report's template as HTML; its `search` commands have the input paths `inputs`."""
+    flags = [text for path in inputs for text in ("-i", str(path))]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", *input_flags, "--", query])
+    environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", *flags, "--", query])
     return environment.get_template(REPORT_TEMPLATE.name).render(
         measure=MEASURE,
         columns=OTHER_MEASURES,
