@@ -90,6 +90,7 @@ def test_quick_queries_are_answered_while_another_one_encodes(searcher: Searcher
             assert quick.result(60).count("Hit(") == 3
         assert pool.submit(ask, searcher, ENCODED, "fusion").result(60) == encoded
         assert not slow.done()
+        assert NEW in searcher._recent_executions
         encoder.is_open.set()
         assert slow.result(60).count("Hit(") == 3
 
