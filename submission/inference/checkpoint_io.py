@@ -1,7 +1,7 @@
 """Load network checkpoints, which contain everything that inference needs and a probe that verifies the output.
 
 config.json         code version, name and Config of the network, and fields of the checkpoint format
-model.safetensors   weights without frozen encoder layers; embeddings and encoders in float16
+model.safetensors   weights without frozen layers of the pretrained encoder; embeddings and encoders in float16
 vocabulary.txt or tokenizer.json: tokeniser
 probe.json          edge-case inputs with expected outputs
 metrics.json        validation metrics
@@ -90,7 +90,7 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
             network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
-            tensors = safetensors.torch.load(read_regular(directory / WEIGHTS_FILE)) | frozen_weights
+            tensors = frozen_weights | safetensors.torch.load(read_regular(directory / WEIGHTS_FILE))
             network.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
             if not tokeniser.fits_embedding(network.get_vocabulary_size()):
                 raise ValueError(
@@ -150,13 +150,13 @@ def build_from_config(network_class: type[NetworkT], values: Mapping[str, Any]) 
 
 
 def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderReference | None) -> dict[str, torch.Tensor]:
-    """Load the frozen weights, which the checkpoint omits, from the pretrained encoder; return {} if there are none.
+    """Load the frozen weights, which the checkpoint may omit, from the pretrained encoder; return {} if there are none.
 
     Raises:
         CheckpointError: If the encoder is missing or its hash is not that in `pretrained`.
     """
-    omitted_names = network.get_omitted_tensors()
-    if not omitted_names or not pretrained:
+    frozen_names = network.get_frozen_tensors()
+    if not frozen_names or not pretrained:
         return {}
     encoder = PretrainedEncoder(pretrained.name)
     if encoder.sha256 != pretrained.sha256:
@@ -164,4 +164,4 @@ def _load_frozen_weights(directory: Path, network: Network, pretrained: EncoderR
             f"{directory}: trained with another version of the encoder {pretrained.name}: the weights in {encoder.folder} "
             f"have SHA-256 {encoder.sha256[:12]}…, not {pretrained.sha256[:12]}…; {encoder.fix} or retrain the checkpoint"
         )
-    return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in omitted_names}
+    return {name: tensor for name, tensor in encoder.load_encoder_weights().items() if name in frozen_names}

@@ -222,7 +222,7 @@ class PairEncoder(Encoder):
 
 
 class BERTNetwork(Network):
-    """A network with a BERT encoder, whose frozen layers are loaded from the pretrained encoder's folder."""
+    """A network with a BERT encoder, whose frozen layers checkpoints omit if they are those of the pretrained encoder."""
 
     half_precision_prefixes = ("encoder.",)
     encoder: Encoder
@@ -235,8 +235,8 @@ class BERTNetwork(Network):
         """Return the number of word-piece embeddings."""
         return int(self.encoder.bert.config.vocab_size)
 
-    def get_omitted_tensors(self) -> set[str]:
-        """Return the names of frozen tensors, which checkpoints omit."""
+    def get_frozen_tensors(self) -> set[str]:
+        """Return the names of the encoder's frozen tensors."""
         return {f"encoder.{name}" for name, value in self.encoder.named_parameters() if not value.requires_grad}
 
 

@@ -44,8 +44,8 @@ class Network(nn.Module):
         """Return the number of rows of the token embedding table."""
         return int(self.config.vocabulary)
 
-    def get_omitted_tensors(self) -> set[str]:
-        """Return the names of tensors that checkpoints omit, because they are loaded from the pretrained encoder."""
+    def get_frozen_tensors(self) -> set[str]:
+        """Return the names of tensors that training leaves unchanged."""
         return set()
 
     def set_encoder_precision(self, precision: torch.dtype | None) -> None:

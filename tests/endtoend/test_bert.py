@@ -123,6 +123,17 @@ def test_cedr_initialises_from_a_trained_encoder(
     assert_fails(2, message, *fit("cedr_knrm", lines='init_from = "knrm"'))
 
 
+def test_frozen_layers_of_an_initial_checkpoint_are_saved(fit: Fit, work_dir: Path, encoder: Path) -> None:
+    assert main(fit("vanilla_bert", frozen=1)) == 0
+    assert main(fit("cedr_knrm", frozen=2, lines='init_from = "vanilla_bert"')) == 0
+    start, cedr = (load_checkpoint(work_dir / "checkpoints" / name) for name in ("vanilla_bert", "cedr_knrm"))
+    weights, initial_weights = cedr.network.state_dict(), start.network.state_dict()
+    encoder_names = set(PretrainedEncoder(encoder.name).load_encoder_weights())
+    assert all(torch.equal(weights[name], initial_weights[name]) for name in encoder_names)
+    stored = safetensors.torch.load_file(work_dir / "checkpoints" / "cedr_knrm" / "model.safetensors")
+    assert stored.keys() & encoder_names == {name for name in encoder_names if "layer.1." in name}
+
+
 def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fails: AssertFails) -> None:
     config = json.loads((encoder / "config.json").read_text())
     (encoder / "config.json").write_text(json.dumps({**config, "model_type": "t5"}))

@@ -191,14 +191,14 @@ def save_network(
 ) -> None:
     """Save a checkpoint directory atomically, replacing an existing one.
 
-    The network's weights are rounded in place to the stored precision, so that its output equals the loaded checkpoint's. Of
-    the encoder `pretrained` (None: no encoder) with frozen layers, only the name, hash and trained layers are stored.
+    The network's weights are rounded in place to the stored precision, so that its output equals the loaded checkpoint's. The
+    frozen layers of the encoder `pretrained` (None: no encoder) are omitted; its name and hash are stored instead.
 
     Raises:
         OutputError: If the directory cannot be written; an existing checkpoint is left unchanged.
     """
     network.set_encoder_precision(None)  # the probe is always computed in full precision
-    half_prefixes, omitted_tensors = network.half_precision_prefixes, network.get_omitted_tensors()
+    half_prefixes, omitted_tensors = network.half_precision_prefixes, _find_omitted_tensors(network, pretrained)
     weights = {name: tensor for name, tensor in network.state_dict().items() if name not in omitted_tensors}
     weights = {name: tensor.half() if name.startswith(half_prefixes) else tensor for name, tensor in weights.items()}
     network.load_state_dict({**network.state_dict(), **{name: tensor.float() for name, tensor in weights.items()}})
@@ -219,6 +219,15 @@ def save_network(
         CARD: card.encode(),
     }
     write_with_provenance(directory, contents, provenance)
+
+
+def _find_omitted_tensors(network: Network, pretrained: PretrainedEncoder | None) -> set[str]:
+    """Return the names of frozen tensors that equal the pretrained encoder's; those of an initial checkpoint may differ."""
+    frozen_names = network.get_frozen_tensors()
+    if not frozen_names or not pretrained:
+        return set()
+    tensors, pretrained_tensors = network.state_dict(), pretrained.load_encoder_weights()
+    return {name for name in frozen_names if torch.equal(tensors[name].cpu(), pretrained_tensors[name])}
 
 
 def _format_metrics(values: dict[str, float]) -> str:

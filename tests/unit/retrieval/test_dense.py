@@ -115,7 +115,7 @@ def test_vectors_equal_sentence_transformers() -> None:
     reference = SentenceTransformer(str(pretrained.folder), device="cpu", local_files_only=True)
     ranker = SBERT(SBERT.Config(**read_encoder_config(pretrained, 6))).eval()
     ranker.load_state_dict({**ranker.state_dict(), **pretrained.load_encoder_weights()})
-    assert ranker.get_omitted_tensors() == set(ranker.state_dict())
+    assert ranker.get_frozen_tensors() == set(ranker.state_dict())
     tokeniser = WordPieceTokeniser.load(pretrained.folder, MaxLengths(20, reference.max_seq_length - 2))
     texts = ["", "zoos", "Zoos keep animals in cages, École 東京 😀.", "Guns save lives and " * 200]
     ids, expected = [tokeniser.encode_premise(text) for text in texts], reference.encode(texts, batch_size=2)
