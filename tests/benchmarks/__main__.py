@@ -19,7 +19,7 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, rank, reading, training, word_networks
+from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import write_full_size
 from training.report.readme import replace_section
@@ -86,6 +86,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3, metavar="N", help=help_text)
     help_text = "JSON results file to update with the results of the benchmarks that run (default: none)"
     add_path("--json", metavar="FILE", help=help_text)
+    help_text = "PNG file for a plot of time against input size; no benchmarks are run (default: none)"
+    add_path("--scaling", metavar="FILE", help=help_text)
     help_text = "JSON file with the results to write to the README; no benchmarks are run"
     add_path("--readme", metavar="FILE", help=help_text)
     args = parser.parse_args()
@@ -95,7 +97,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the benchmarks on the command line and print their results, or update the README."""
+    """Run the benchmarks on the command line and print their results, plot the scaling, or update the README."""
     args = parse_arguments()
     if args.readme:
         update_readme(args.readme)
@@ -104,6 +106,9 @@ def main() -> None:
     limit_threads()
     with tempfile.TemporaryDirectory() as folder:
         inputs = Inputs(args.input, args.full, Path(folder), args.repetitions)
+        if args.scaling:
+            scaling.plot(inputs.directory, inputs.full_size, args.scaling)
+            return
         for name in args.names or BENCHMARKS:
             try:
                 items = BENCHMARKS[name](inputs)

@@ -89,11 +89,13 @@ def write_full_size(directory: Path, output: Path, argument_count: int = ARGUMEN
     return output
 
 
-def write_json_lines(directory: Path, output: Path) -> Path:
-    """Write the arguments of an input to args-me.jsonl in the new directory `output`, and return it."""
+def write_json_lines(directory: Path, output: Path, share: float = 1) -> Path:
+    """Write the topics and a random share of the arguments of an input, in JSON Lines, to the new directory `output`."""
     output.mkdir(parents=True)
     with (output / "args-me.jsonl").open("w", encoding="utf-8") as file:
-        for argument in Dataset(directory).documents[["docno", "conclusion", "premise"]].itertuples(index=False):
+        for argument in Dataset(directory).documents.sample(frac=share, random_state=0).itertuples(index=False):
             record = {"id": argument.docno, "conclusion": argument.conclusion, "premises": [{"text": argument.premise}]}
             file.write(json.dumps(record) + "\n")
+    for topics in find_topic_files(directory):
+        shutil.copy(topics, output)
     return output

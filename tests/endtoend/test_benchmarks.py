@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, rank, reading, training, word_networks
+from tests.benchmarks import encoders, indexes, rank, reading, scaling, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
-from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_costs, compare_with_target
+from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size
-from tests.conftest import SAMPLE
+from tests.conftest import SAMPLE, Capture, count_colours
 
 SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "cedr_knrm": lambda _: [encoders.build_bert_benchmark("cedr_knrm", SAMPLE, 0.9, max_pairs=6)],
@@ -41,19 +41,11 @@ def test_both_sides_are_measured(name: str, tmp_path: Path, monkeypatch: pytest.
         assert f"ratio {result.ratio:.2f}" in result.format()
 
 
-def test_compare_returns_the_ratio_of_medians() -> None:
-    result = compare(Benchmark("sum", "task", "loop", "numbers", 10, lambda: None, lambda: sum(range(200_000)), 2), 3)
-    ours, baseline = (sorted(result.seconds[side]) for side in ("ours", "baseline"))
-    assert len(ours) == len(baseline) == 3
-    assert result.ratio == pytest.approx(baseline[1] / ours[1])
-    assert result.ratio > 2
-
-
-def test_results_are_printed_with_ratio_and_target() -> None:
-    assert compare_with_target("load", "load", 0.25, 1, "s").format() == "load: 0.25 s; target: 1 s; ratio 4.00 (target: 1)"
-    costs = compare_costs(("memory", "a frame", "pandas"), 2, 5, "{:.1f} GB", 0.9)
-    assert costs.format() == "a frame: 2.0 GB; pandas: 5.0 GB; ratio 2.50 (target: 0.9)"
-    assert Result("costs", "a shard", "driver", "2 s", "1 s", 0.5).format() == "a shard: 2 s; driver: 1 s; ratio 0.50"
+@pytest.mark.slow
+def test_scaling_is_plotted(tmp_path: Path, capsys: Capture) -> None:
+    scaling.plot(SAMPLE, SAMPLE, tmp_path / "scaling.png", ["knrm"])
+    assert "arguments in the corpus: hashes" in capsys.readouterr().out
+    assert count_colours((tmp_path / "scaling.png").read_bytes()) > 100
 
 
 def test_unequal_scores_raise() -> None:

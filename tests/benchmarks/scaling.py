@@ -1,0 +1,85 @@
+"""Plot run time against the numbers of topics, of candidates per topic, and of arguments in the corpus."""
+
+import tempfile
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import NullFormatter
+
+from submission.inference.ranker_checkpoint import load_checkpoint
+from submission.models.ranker import LatentRanker
+from submission.paths import CHECKPOINT_DIR
+from submission.systems.catalogue import CONCLUSION_BM25
+from tests.benchmarks.benchmark import time_call
+from tests.benchmarks.rank import NETWORKS
+from tests.benchmarks.synthetic_inputs import open_execution, write_json_lines
+from tests.benchmarks.word_networks import load_candidates, score_with_empty_cache
+
+SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)  # of the topics and of the corpus
+CANDIDATES = {"words": (16, 64, 256, 1024), "pieces": (16, 64)}  # few for BERT, which scores about 25 pairs per second
+STAGES = {
+    "read": "documents", "BM25 index": "conclusion index", "BM25, all topics": "conclusion retrieval", "hashes": "hashes",
+}  # fmt: skip
+Curves = dict[str, list[tuple[int, float]]]  # name → points (size, seconds)
+
+
+def plot(directory: Path, full_size_dir: Path, file: Path, names: list[str] = NETWORKS) -> None:
+    """Measure times, print slopes in the log-log plot, and save a plot with a panel each for topics, candidates and arguments.
+
+    Topics and candidates are varied on the input `directory`; for arguments, shares of the corpus in `full_size_dir` are used.
+    """
+    by_topics, by_candidates = time_networks(directory, names)
+    panels = {
+        "topics": by_topics,
+        "candidates of one topic": by_candidates,
+        "arguments in the corpus": time_stages(full_size_dir),
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(15, 4.6), sharey=True, constrained_layout=True)
+    for (label, curves), axis in zip(panels.items(), axes, strict=True):
+        for name, points in curves.items():
+            sizes, seconds = np.array(points).T
+            axis.loglog(sizes, seconds, marker="o", markersize=4, linewidth=1.4, label=name)
+            slope = np.polyfit(*np.log([sizes, seconds]), 1)[0]  # 1 if time is linear in size
+            print(f"{label}: {name} {seconds[-1]:.2f} s at {sizes[-1]:,.0f}, slope {slope:.2f}")
+        ticks = sorted({size for points in curves.values() for size, _ in points})
+        axis.set(xticks=ticks, xticklabels=[f"{size:,}" for size in ticks], xlabel=label)
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.grid(alpha=0.3, which="both", linewidth=0.4)
+        axis.legend(fontsize=8, frameon=False)
+    axes[0].set_ylabel("seconds")
+    figure.savefig(file, dpi=110)
+    plt.close(figure)
+
+
+def time_networks(directory: Path, names: list[str]) -> tuple[Curves, Curves]:
+    """Time word networks on increasing numbers of topics, and all networks on increasing numbers of one topic's candidates."""
+    by_topics, by_candidates = Curves(), Curves()
+    for name in names:
+        checkpoint = load_checkpoint(CHECKPOINT_DIR / name)
+        if isinstance(checkpoint.network, LatentRanker):
+            continue
+        pairs, ids = load_candidates(directory, checkpoint.tokeniser)
+        score, qids = partial(score_with_empty_cache, tokens=ids, checkpoint=checkpoint), pairs["qid"].unique()
+        if checkpoint.network.token_unit == "words":
+            samples = {n: pairs[pairs["qid"].isin(qids[:n])] for n in (int(len(qids) * share) or 1 for share in SHARES)}
+            by_topics[name] = [(n, time_call(partial(score, sample))) for n, sample in samples.items()]
+        candidates = pairs.drop_duplicates("docno").assign(qid=qids[0])
+        lists = [candidates.head(n) for n in CANDIDATES[checkpoint.network.token_unit]]
+        by_candidates[name] = [(len(sample), time_call(partial(score, sample))) for sample in lists]
+    return by_topics, by_candidates
+
+
+def time_stages(directory: Path) -> Curves:
+    """Time the stages before scoring on random shares of the corpus."""
+    curves: Curves = defaultdict(list)
+    for share in SHARES:
+        with tempfile.TemporaryDirectory() as folder:
+            sample = write_json_lines(directory, Path(folder) / "input", share)
+            with open_execution(sample) as execution:
+                execution.get_ranking(CONCLUSION_BM25)
+                for name, stage in STAGES.items():
+                    curves[name].append((execution.documents.document_count, execution.stopwatch.seconds[stage]))
+    return curves
