@@ -103,12 +103,15 @@ def load_or_build_dense_index(
     keys, lengths = _read_keys_and_lengths(texts)
     rows = store.find(keys)
     if (rows < 0).any():
-        first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)[1]
-        missing_positions = first_positions[rows[first_positions] < 0]
-        longest_first = missing_positions[np.argsort(-lengths[missing_positions], kind="stable")]
-        max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
-        costs = np.minimum(lengths[longest_first], CHARACTERS_PER_TOKEN * max_tokens)
-        _encode_missing(texts, keys, longest_first, costs, checkpoint, device, store, engine)
+        with store.encoding_lock:  # so that no text is encoded by two threads
+            rows = store.find(keys)
+            first_positions = np.unique(np.frombuffer(b"".join(keys), f"S{KEY_SIZE}"), return_index=True)[1]
+            missing_positions = first_positions[rows[first_positions] < 0]
+            if len(missing_positions):
+                longest_first = missing_positions[np.argsort(-lengths[missing_positions], kind="stable")]
+                max_tokens = getattr(checkpoint.tokeniser.lengths, texts.input_type)
+                costs = np.minimum(lengths[longest_first], CHARACTERS_PER_TOKEN * max_tokens)
+                _encode_missing(texts, keys, longest_first, costs, checkpoint, device, store, engine)
         rows = store.find(keys)
         if (rows < 0).any():
             raise OutputError(f"{store.file}: vectors that were just written are damaged; check the disk and delete the file")

@@ -37,6 +37,7 @@ class VectorStore:
             remove_if_possible(self.file)
         self._record = np.dtype([("key", f"V{KEY_SIZE}"), ("vector", np.float16, dimension), ("checksum", "<u8")])
         self._records, self._lock = np.empty(0, dtype=self._record), Lock()
+        self.encoding_lock = Lock()  # held by the thread that encodes missing texts
 
     @property
     def vectors(self) -> np.ndarray:
