@@ -21,6 +21,7 @@ from submission.storage.archives import find_archive, is_archive, list_members, 
 T = TypeVar("T")
 BATCH_SIZE = 1 << 14
 BOM = b"\xef\xbb\xbf"
+UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 CHUNK_BYTES = 1 << 24  # bytes decompressed at a time
 MAX_EXPANSION, EXTRA_BYTES = 200, 1 << 26  # decompression limit: MAX_EXPANSION × compressed size + EXTRA_BYTES
 MAX_LINE_BYTES = 1 << 28
@@ -43,9 +44,9 @@ def find_files(paths: Sequence[Path], *patterns: str) -> list[Path]:
 def _list_files(path: Path) -> list[Path]:
     """Return the files of a directory or zip archive, or the path itself if it is another file."""
     try:
-        if path.is_file():
-            return list_members(path) if is_archive(path) else [path]
-        return list(path.iterdir())
+        if path.is_dir():
+            return list(path.iterdir())
+        return list_members(path) if is_archive(path) else [path]
     except FileNotFoundError:
         expected = "expected topics*.xml and args.me JSON, or a TIREx data set, as directory, zip archive or files"
         raise InputError(f"{path}: input not found; {expected}") from None
@@ -143,10 +144,10 @@ def read_json_bytes(file: Path) -> bytes | bytearray | mmap.mmap:
 def read_text(file: Path) -> str:
     """Return the text of a UTF-8 file, plain or gzipped, without byte order mark."""
     with as_input_errors(file):
-        text = bytes(read_bytes(file)).decode("utf-8-sig")
-        if "\0" in text:
+        data = bytes(read_bytes(file))
+        if b"\0" in data and not data.startswith(UTF16_BOMS):
             raise InputError(f"{file}: has null characters and thus is no text file; use a text file, or unpack the archive")
-        return text
+        return data.decode("utf-8-sig")
 
 
 def iter_lines(file: Path) -> Iterator[tuple[int, bytes]]:

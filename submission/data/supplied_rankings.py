@@ -46,10 +46,13 @@ def sort_ranking(ranking: pd.DataFrame, order: Order, source: object) -> pd.Data
     ordered = ranking.iloc[positions]
     if has_ranks and has_scores and order == "auto":
         _raise_if_contradictory(ordered, source)
-        equal_scores = ordered.duplicated(["qid", "score"]) & (np.diff(docno_positions[positions], prepend=0) > 0)
+        with np.errstate(over="ignore"):  # as trec_eval, for which 1e40 and 2e40 are infinite
+            is_single_equal = ordered.assign(score=ordered["score"].to_numpy(np.float32)).duplicated(["qid", "score"])
+        is_equal, is_ascending = ordered.duplicated(["qid", "score"]), np.diff(docno_positions[positions], prepend=0) > 0
         for column, is_affected, rule in (
             ("ranks", ordered.duplicated(["qid", "rank"]), "by score, then docno descending (as trec_eval)"),
-            ("scores", equal_scores, "by rank (trec_eval: by docno descending, as --order score)"),
+            ("scores", is_equal & is_ascending, "by rank (trec_eval: by docno descending, as --order score)"),
+            ("32-bit scores", is_single_equal & ~is_equal & is_ascending, "by 64-bit scores (trec_eval: by docno descending)"),
         ):
             if affected_count := ordered["qid"][is_affected].nunique():
                 message = "%s: equal %s in %d of %d topics; sorted %s"

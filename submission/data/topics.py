@@ -98,7 +98,7 @@ def _parse_xml(file: Path) -> etree._Element:
 
 
 def _read_values(topic: etree._Element, *names: str) -> list[str]:
-    """Return the distinct non-empty values of attributes and children with these names, the latter in any namespace."""
-    texts = [topic.get(name, "") for name in names]
+    """Return the distinct non-empty values of attributes and children with these names, in any namespace."""
+    texts = [str(text) for name, text in topic.items() if etree.QName(name).localname in names]
     texts += [str(child.xpath("string()")) for name in names for child in topic.iterchildren(f"{{*}}{name}")]
     return [*dict.fromkeys(" ".join(text.split()) for text in texts if text.strip())]

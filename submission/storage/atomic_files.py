@@ -41,11 +41,18 @@ def build_unwritable_error(path: Path, error: OSError) -> OutputError:
 
 
 def write_atomic(file: Path, content: str | bytes) -> None:
-    """Write a file so that it always has either its complete old or its complete new content."""
+    """Write a file so that it always has either its complete old or its complete new content.
+
+    A link is followed; a device or FIFO, such as /dev/stdout, is written to, as a rename would replace it.
+    """
+    data = escape_undecodable(content).encode() if isinstance(content, str) else content
     temporary = get_temporary_path(file)
     try:
+        if file.is_symlink() or (file.exists() and not file.is_file()):
+            file.write_bytes(data)
+            return
         with temporary.open("wb") as stream:
-            stream.write(escape_undecodable(content).encode() if isinstance(content, str) else content)
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(file)

@@ -53,7 +53,7 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files
         [["1", "A?"], ["2", "B"]], [],
     ),
     "topics in namespaces": (
-        topics(f'<t xmlns="x" xmlns:y="y">{TOPIC.format(1, "A?")}<y:topic num="2"><y:title>B</y:title></y:topic></t>'),
+        topics(f'<t xmlns="x" xmlns:y="y">{TOPIC.format(1, "A?")}<y:topic y:num="2"><y:title>B</y:title></y:topic></t>'),
         [["1", "A?"], ["2", "B"]], [],
     ),
     "topics in UTF-16": (topics(f'<?xml version="1.0" encoding="UTF-16"?>{ROOT_ELEMENT}'.encode("utf-16")), SAMPLE_TOPICS, []),

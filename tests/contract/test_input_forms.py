@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 
@@ -79,6 +81,11 @@ def damage(archive: Path, edit: Callable[[bytes], bytes]) -> list[Path]:
     return [archive]
 
 
+def make_fifo(directory: Path, name: str) -> list[Path]:
+    os.mkfifo(directory / name)
+    return [directory / name]
+
+
 def packed(files: Files, flag_bits: int = 0) -> Form:
     return lambda tmp: [pack(tmp / "x.zip", files, "", ZIP_STORED, flag_bits)]
 
@@ -117,6 +124,17 @@ REFUSED: dict[str, tuple[Form, str]] = {  # inputs in addition to topics.xml; pa
     "same file": (lambda tmp: [tmp / "topics.xml"], "topics.xml: second topics of the input (first: "),
     "missing file": (lambda tmp: [tmp / "c.zip"], "c.zip: input not found; expected topics*.xml and args.me JSON, or a TIREx"),
     "unknown kind": (lambda tmp: split(tmp / "c", {"a.txt": ""}), f"a.txt: {NEITHER} found among a.txt; expected topics*.xml,"),
+    **{
+        f"FIFO {name}": (
+            partial(make_fifo, name=name),
+            f"{name}: cannot be read (a FIFO; expected a regular file); choose another",
+        )
+        for name in ("c", "c.zip", "args-me.json", "topics.xml.gz")
+    },
+    "device": (
+        lambda _: [Path("/dev/null")],
+        "/dev/null: cannot be read (a character device; expected a regular file); choose",
+    ),
     "other format": (
         lambda tmp: split(tmp / "c", {"args-me.csv": ""}),
         "args-me.csv: args.me as CSV (Touché 2022) is not supp",

@@ -59,6 +59,14 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {  # ch
         {"run.txt": re.sub("-.", "1", format_lines({"1": "abx", "2": "eda", "3": "bc"}))}, (),
         ["run.txt: equal scores in 2 of 3 topics; sorted by rank (trec_eval: by docno descending, as --order score)"],
     ),
+    **{
+        f"equal 32-bit scores {scores}": (
+            {"run.txt": "".join(f"1 Q0 {'abx'[rank]} {rank} {score} t\n" for rank, score in enumerate(scores))},
+            (), ["run.txt: equal 32-bit scores in 1 of 1 topics; sorted by 64-bit scores (trec_eval: by docno descending)"],
+        )
+        for scores in (("0.9999999813", "0.9999999812", "0.5"), ("2e40", "1e40", "1"), ("16777217", "16777216", "1"),
+                       ("1e-46", "1e-47", "-1"))
+    },
     "one topic": ({"q.qrels": "1 0 a 2\n1 0 b 1\n"}, ("--baseline", "run"), ["1 topic: too few for intervals and tests"]),
     "two equal runs": ({"other.txt": format_lines()}, ("--baseline", "run", "other.txt"), ["no test for other"]),
     "named files": (

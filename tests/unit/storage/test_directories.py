@@ -123,6 +123,21 @@ def test_kill_during_rewrite_keeps_the_old_directory(directory: Path, rename_cou
     assert [*directory.parent.iterdir()] == [directory]
 
 
+def test_special_files_and_links_are_written_not_replaced(tmp_path: Path) -> None:
+    target, link, fifo = (tmp_path / name for name in ("target", "link", "fifo"))
+    link.symlink_to(target)
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    for content in ("first", "second"):
+        for path in (link, fifo):
+            atomic_files.write_atomic(path, content)
+        assert (target.read_text(), os.read(reader, 99), link.is_symlink()) == (content, content.encode(), True)
+    os.close(reader)
+    with pytest.raises(OutputError, match="Is a directory"):
+        atomic_files.write_atomic(tmp_path, "x")
+    assert {*tmp_path.iterdir()} == {target, link, fifo}
+
+
 def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(OutputError, match="free disk space"):
