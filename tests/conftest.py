@@ -24,9 +24,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from submission.__main__ import main as run_submission
-from submission.data.args_me import find_corpus_files, read_arguments
 from submission.data.dataset import Dataset
-from submission.data.input_files import raise_first
 from submission.engine.base import CPU, LOCAL_ENGINE, Engine
 from submission.fusion.linear import LengthFeature, LinearFusion, LinearMember
 from submission.fusion.quality import QualityInterpolation
@@ -282,11 +280,6 @@ def write_learned_fusion(
     write_parameters(directory / name, LinearFusion("1.1.0", 0.25, members, LengthFeature(6.5, 0.125)))
 
 
-def write_quality_reranking(directory: Path, name: str, depth: int, weight: float) -> None:
-    """Write a checkpoint of re-ranking the top `depth` documents by quality scores, whose weight is `weight`."""
-    write_parameters(directory / name, QualityInterpolation("1.1.0", depth, weight))
-
-
 @pytest.fixture(scope="session")
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write tiny untrained checkpoints of all systems, for tests that only read them."""
@@ -299,7 +292,7 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
         write_lexical(directory, "bm25_arguments" if name == "bm25" else name, model)
         write_lexical(directory, f"{name}_rm3", model, expansion)
     write_lexical(directory, "dirichlet_thesis", Dirichlet(1000.0))
-    write_quality_reranking(directory, "quality", 7, 2.0)
+    write_parameters(directory / "quality", QualityInterpolation("1.1.0", 7, 2.0))  # depth 7, weight 2
     write_deepct(directory, "deepct")
     write_lexical(directory, "deepct_dirichlet", Dirichlet(), enrichment="deepct")
     write_lexical(directory, "deepct_dirichlet_rm3", Dirichlet(), expansion, "deepct")
@@ -391,13 +384,6 @@ def update_hash(directory: Path, name: str) -> None:
     content = json.loads(file.read_text())
     content["files"][name] = sha256_file(directory / name)
     file.write_text(json.dumps(content))
-
-
-def load_documents(directory: Path) -> pd.DataFrame:
-    """Load the documents of an input directory; raise the first fault, if any, as InputError."""
-    documents, faults = read_arguments(find_corpus_files(directory))
-    raise_first(faults)
-    return documents
 
 
 class ParsedPage(HTMLParser):

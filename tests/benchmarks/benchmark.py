@@ -5,20 +5,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from submission.progress import track
 
 ROOT = Path(__file__).parent.parent.parent
-Seconds = dict[str, list[float]]  # times of the repetitions, by implementation
 
 
 @dataclass(frozen=True)
 class Benchmark:
     """A task with two implementations, this project's and a baseline's, that each process `units` units per round."""
 
-    name: str
     task: str
     baseline_name: str
     unit: str
@@ -32,14 +30,12 @@ class Benchmark:
 class Result:
     """Measured values of this project and of a baseline (or a target), and their ratio, above 1 if this project's is better."""
 
-    name: str
     task: str
     baseline_name: str
     ours: str
     baseline: str
     ratio: float
     target: float | None = None  # minimum ratio
-    seconds: Seconds = field(default_factory=dict)
 
     def format(self) -> str:
         """Format the result as one line of text."""
@@ -49,30 +45,23 @@ class Result:
 
 def compare(benchmark: Benchmark, repetitions: int) -> Result:
     """Time both implementations alternately, after a warm-up round, and divide the baseline's median by this project's."""
-    seconds: Seconds = {"ours": [], "baseline": []}
-    for round_ in track(range(repetitions + 1), benchmark.name, "rounds"):
-        for times, function in zip(seconds.values(), (benchmark.ours, benchmark.baseline), strict=True):
-            elapsed = time_call(function)
-            if round_:
-                times.append(elapsed)
-    ours, baseline = map(statistics.median, seconds.values())
+    rounds = [
+        (time_call(benchmark.ours), time_call(benchmark.baseline))
+        for _ in track(range(repetitions + 1), benchmark.task, "rounds")
+    ]
+    ours, baseline = map(statistics.median, zip(*rounds[1:], strict=True))
     rates = [f"{benchmark.units / median:,.1f} {benchmark.unit}/s" for median in (ours, baseline)]
-    names = benchmark.name, benchmark.task, benchmark.baseline_name
-    return Result(*names, *rates, baseline / ours, benchmark.target, seconds)
+    return Result(benchmark.task, benchmark.baseline_name, *rates, baseline / ours, benchmark.target)
 
 
-def compare_costs(
-    names: tuple[str, str, str], ours: float, baseline: float, cell: str, target: float, seconds: Seconds | None = None
-) -> Result:
-    """Divide the baseline's time or size by this project's; `names` are name, task and baseline name; `cell` formats both."""
-    return Result(*names, cell.format(ours), cell.format(baseline), baseline / ours, target, seconds or {})
+def compare_costs(task: str, baseline_name: str, ours: float, baseline: float, cell: str, target: float) -> Result:
+    """Divide the baseline's time or size by this project's; `cell` formats both."""
+    return Result(task, baseline_name, cell.format(ours), cell.format(baseline), baseline / ours, target)
 
 
-def compare_with_target(
-    name: str, task: str, value: float, target: float, unit: str, seconds: Seconds | None = None, digits: int = 2
-) -> Result:
+def compare_with_target(task: str, value: float, target: float, unit: str, digits: int = 2) -> Result:
     """Divide the maximum `target` of a time or size by the measured `value`, both in `unit`."""
-    return Result(name, task, "target", f"{value:.{digits}f} {unit}", f"{target:g} {unit}", target / value, 1, seconds or {})
+    return Result(task, "target", f"{value:.{digits}f} {unit}", f"{target:g} {unit}", target / value, 1)
 
 
 def time_call(function: Callable[[], object]) -> float:

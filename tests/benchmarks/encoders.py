@@ -42,7 +42,7 @@ def build_sbert_benchmark(directory: Path, max_premises: int = 512) -> Benchmark
         return encode_texts([checkpoint.tokeniser.encode_premise(text) for text in texts], checkpoint.network, CPU)
 
     task = f"sbert: {max_premises} premises, CPU, float32"
-    return Benchmark("sbert", task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
+    return Benchmark(task, BASELINE, "premises", len(texts), ours, lambda: model.encode(texts), 1.3)
 
 
 def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchmark:
@@ -51,7 +51,7 @@ def build_deepct_benchmark(directory: Path, max_documents: int = 200) -> Benchma
     model = _load_sentence_transformer(checkpoint.network.config.pieces)
     passages = [passage.text for text in texts for passage in checkpoint.tokeniser.split(text)]
     sides = lambda: enrich_texts(texts, checkpoint, CPU), lambda: model.encode(passages)
-    return Benchmark("deepct", "deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3)
+    return Benchmark("deepct: passages, CPU, float32", BASELINE, "passages", len(passages), *sides, 1.3)
 
 
 def _load_sentence_transformer(max_pieces: int) -> SentenceTransformer:
@@ -80,7 +80,7 @@ def build_bfloat16_benchmarks(directory: Path, max_documents: int = 200, max_pre
     bfloat16, task = choose_precision("bfloat16", CPU), "{}: {} of a collection, CPU, bfloat16"
     kinds = ("deepct", "documents", len(documents), enrich), ("sbert", "premises", len(premises), encode)
     return [
-        Benchmark(name, task.format(name, unit), "float32", unit, n, partial(run, bfloat16), partial(run, None), 2)
+        Benchmark(task.format(name, unit), "float32", unit, n, partial(run, bfloat16), partial(run, None), 2)
         for name, unit, n, run in kinds
     ]
 
@@ -95,7 +95,7 @@ def build_tagging_benchmark(directory: Path, max_premises: int = 512) -> Benchma
         return [checkpoint.network.annotate([passage]) for passage in passages]
 
     ours, task = partial(annotate_texts, texts, checkpoint, CPU), f"targer: the words of {max_premises} premises, CPU"
-    return Benchmark("targer", task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5)
+    return Benchmark(task, "passage by passage", "words", sum(map(len, passages)), ours, tag_one_by_one, 1.5)
 
 
 def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: int = 640) -> Benchmark:
@@ -124,7 +124,7 @@ def build_bert_benchmark(name: str, directory: Path, target: float, max_pairs: i
 
     baseline = partial(model.predict, pairs, batch_size=checkpoint.network.cpu_batch_size)
     task = f"{name}: {max_pairs} pairs, CPU, float32"
-    return Benchmark(name, task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
+    return Benchmark(task, "CrossEncoder.predict", "pairs", len(pairs), ours, baseline, target)
 
 
 def _save_as_cross_encoder(ranker: torch.nn.Module, hf_tokenizer: Tokenizer, folder: Path) -> None:

@@ -62,7 +62,7 @@ def build_benchmark(directory: Path, ray: Engine, threads: int, target: float) -
 
     task = f"vanilla_bert: {PAIRS} pairs, {torch.get_num_threads()} one-thread workers of Ray"
     baseline_name = f"this process, {threads} thread{'s' if threads > 1 else ''}"
-    return Benchmark("engine", task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target)
+    return Benchmark(task, baseline_name, "pairs", PAIRS, lambda: score_pairs(ray), baseline, target)
 
 
 @contextmanager
@@ -103,12 +103,9 @@ def _measure_costs(directory: Path, ray: Engine) -> list[Result]:
             start = time.process_time()
             _time_shards(engine, compute, shards)
             driver = (time.process_time() - start) / len(shards)
-            task, cells = (
-                f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker",
-                (f"{worker:.1f} s", f"{1000 * driver:.1f} ms"),
-            )
-            baseline_name, seconds = f"read, sent and cached by the driver{suffix}", {"worker": [worker], "driver": [driver]}
-            results.append(Result("costs", task, baseline_name, *cells, worker / driver, None, seconds))
+            task = f"a shard of {DENSE_SHARD_SIZE} premises: computed by a worker"
+            baseline = f"read, sent and cached by the driver{suffix}"
+            results.append(Result(task, baseline, f"{worker:.1f} s", f"{1000 * driver:.1f} ms", worker / driver))
     return results
 
 

@@ -19,7 +19,7 @@ from submission.data.runs import read_run
 from submission.output.ir_metadata import measure_peak_memory
 from submission.search.corpus import Corpus
 from submission.storage.cache_directory import CacheDirectory
-from tests.benchmarks.benchmark import Result, Seconds, compare_costs, compare_with_target, run_process, time_call
+from tests.benchmarks.benchmark import Result, compare_costs, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, write_json_lines
 
 BASELINE = "json.load and DataFrame"
@@ -39,27 +39,20 @@ def measure_run(repetitions: int) -> Result:
         file.write_text("".join(lines))
         _, *times = (time_call(lambda: read_run(file)) for _ in range(repetitions + 1))
     task = f"run of {TOPICS} × {DOCUMENTS:,} lines to a frame"
-    return compare_with_target("read_runs", task, median(times), 1, "s", {"ours": times})
+    return compare_with_target(task, median(times), 1, "s")
 
 
 def measure_corpus(directory: Path, work_dir: Path, repetitions: int) -> list[Result]:
     """Compare reading a corpus into a frame with json.load, in time and memory, and streaming it with reading, in memory."""
-    methods = "ours", "baseline"
-    times: Seconds = {name: [] for name in methods}
-    peaks: dict[str, list[float]] = {name: [] for name in methods}
-    for name in repetitions * methods:
-        seconds, peak = _read_in_process(name, directory)
-        times[name].append(seconds)
-        peaks[name].append(peak)
-    frame_peak, baseline_peak = map(median, peaks.values())
+    rounds = [[*_read_in_process("ours", directory), *_read_in_process("baseline", directory)] for _ in range(repetitions)]
+    seconds, frame_peak, baseline_seconds, baseline_peak = map(median, zip(*rounds, strict=True))
     _, streaming_peak = _read_in_process("stream", write_json_lines(directory, work_dir / "lines"))
     corpus = describe_corpus(directory)
-    task, memory_task = f"{corpus} to a frame", f"{corpus} to a frame: peak memory"
-    streaming = "corpus streamed", f"{corpus}, one argument per line, to the cache directory: peak memory", "to a frame"
+    streaming = f"{corpus}, one argument per line, to the cache directory: peak memory"
     return [
-        compare_costs(("corpus", task, BASELINE), *map(median, times.values()), "{:.2f} s", 4, times),
-        compare_costs(("corpus memory", memory_task, BASELINE), frame_peak, baseline_peak, "{:.2f} GB", 2),
-        compare_costs(streaming, streaming_peak, frame_peak, "{:.2f} GB", 4),
+        compare_costs(f"{corpus} to a frame", BASELINE, seconds, baseline_seconds, "{:.2f} s", 4),
+        compare_costs(f"{corpus} to a frame: peak memory", BASELINE, frame_peak, baseline_peak, "{:.2f} GB", 2),
+        compare_costs(streaming, "to a frame", streaming_peak, frame_peak, "{:.2f} GB", 4),
     ]
 
 

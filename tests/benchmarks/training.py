@@ -46,7 +46,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
         for network in (ours, baseline)
     ]
     name, baseline_name = "snrm: arguments per training step, CPU", "forward pass over all windows"
-    return Benchmark("snrm_training", name, baseline_name, "arguments", batch, *sides, 4)
+    return Benchmark(name, baseline_name, "arguments", batch, *sides, 4)
 
 
 def build_benchmark(name: str, steps: int, target: float, vocabulary_size: int = VOCABULARY_SIZE) -> Benchmark:
@@ -72,7 +72,7 @@ def build_benchmark(name: str, steps: int, target: float, vocabulary_size: int =
     ours = partial(train, network, _build_optimiser(network, recipe))
     baseline = partial(train, dense_network, torch.optim.Adam(dense_network.parameters(), training.learning_rate))
     title = f"{name}: training steps, vocabulary of {vocabulary_size:,} words, CPU"
-    return Benchmark(f"{name}_training", title, "torch.optim.Adam over all rows", "steps", steps, ours, baseline, target)
+    return Benchmark(title, "torch.optim.Adam over all rows", "steps", steps, ours, baseline, target)
 
 
 def _build_optimiser(network: Any, recipe: Recipe) -> torch.optim.Optimizer:

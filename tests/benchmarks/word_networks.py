@@ -96,7 +96,7 @@ def build_benchmark(name: str, directory: Path, target: float, is_gpu: bool = Fa
     check_equal(ours(), baseline(), 0.1 if is_gpu else 1e-5)
     task = f"{name}: the candidates of all topics, {'GPU, float16' if is_gpu else 'CPU'}"
     baseline_name = f"float32, padded batches of {BATCH_SIZE}" if is_gpu else BASELINE
-    return Benchmark(f"{name} gpu" if is_gpu else name, task, baseline_name, "pairs", len(pairs), ours, baseline, target)
+    return Benchmark(task, baseline_name, "pairs", len(pairs), ours, baseline, target)
 
 
 def build_gpu_benchmarks(directory: Path) -> list[Benchmark]:
@@ -125,7 +125,7 @@ def build_snrm_benchmark(directory: Path) -> Benchmark:
     ours, baseline = partial(encode, ranker.encode_batch, 2048), partial(encode, ranker.encode, BATCH_SIZE)
     check_equal(ours(256), baseline(256), 1e-5)
     sides = partial(ours, DOCUMENTS), partial(baseline, DOCUMENTS)
-    return Benchmark("snrm index", "snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
+    return Benchmark("snrm: document vectors for the index, CPU", BASELINE, "documents", DOCUMENTS, *sides, 2)
 
 
 def check_equal(ours: Tensor, baseline: Tensor, tolerance: float) -> None:

@@ -39,12 +39,7 @@ class Image:
     """A container image, built from the Dockerfile and mounted at `root`."""
 
     def __init__(self, work_dir: Path, ray: bool = False) -> None:
-        """Build the image, reusing the base image of an earlier build.
-
-        Args:
-            work_dir: Empty directory, or the directory of an earlier build.
-            ray: Whether to install Ray (build argument RAY=yes).
-        """
+        """Build the image, with Ray if `ray`, in an empty directory or that of an earlier build, whose base image is reused."""
         self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
         self._build_base()
         index = _find_cpu_index(work_dir)
@@ -68,12 +63,7 @@ class Image:
         """Start a command in the image, as process 1, under TIRA's strictest conditions.
 
         There is no network, the root file system including /tmp is read-only, the user has no account and no home, and the
-        working directory is not the image's.
-
-        Args:
-            command: Program and arguments.
-            mounts: Map from paths in the image to pairs of a directory on this machine and "ro" or "rw".
-            environment: Environment variables except PATH and HOME.
+        working directory is not the image's. `mounts` maps paths in the image to pairs of a directory and "ro" or "rw".
         """
         steps = [f"{sys.executable} -c '{LOOPBACK}'", f"mount --bind {self.root} {self.root}", f"cd {self.root}"]
         for target, (directory, mode) in mounts.items():

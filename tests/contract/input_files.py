@@ -82,3 +82,15 @@ def rerank(*rows: dict[str, Any], **fields: Any) -> Files:
 def format_lines(*scores: object) -> str:
     """Format a run of topic 1 with documents a1, a2, … at ranks 1, 2, …; `scores` are in the order of ranks."""
     return "".join(f"1 Q0 a{rank} {rank} {score} x\n" for rank, score in enumerate(scores, 1))
+
+
+FORMATS: dict[str, tuple[Files, str]] = {  # files, and the name of the one that is encoded or damaged
+    "topics": (touche(), "topics.xml"),
+    "args.me": (touche(), "args-me.json"),
+    "args.me lines": (touche_lines(HUB, {**HUB, "id": "b"}), "args-me.jsonl"),
+    "queries": (tirex(), "queries.jsonl"),
+    "documents": (tirex(), "documents.jsonl"),
+    "candidates": (rerank({"rank": 1, "score": 2.5, "text": PREMISE}, {"rank": 2, "score": 1, "qid": 1}), "rerank.jsonl"),
+    "run": ({**touche(), "run.txt": format_lines(3, 2, 1)}, "run.txt"),
+    "qrels": ({**touche(), "qrels.txt": "1 0 a 2\n1 0 b 0\n2 0 a 1\n"}, "qrels.txt"),
+}

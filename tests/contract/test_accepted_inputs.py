@@ -14,6 +14,7 @@ from tests.conftest import PREMISE, make_argument
 from tests.contract.conftest import Call
 from tests.contract.input_files import (
     DOCUMENTS,
+    FORMATS,
     HUB,
     QUERIES,
     TOPIC,
@@ -79,16 +80,6 @@ DATASETS: dict[str, tuple[Files, list[list[str]], list[list[str]]]] = {  # files
     ),
     "candidate of two topics": (rerank({"docno": "d"}, {"docno": "d", "qid": "2"}), [*ZOOS, ["2", "zoos"]], [["d", "zoos"]]),
 }  # fmt: skip
-FORMATS: dict[str, tuple[Files, str]] = {  # files, and the name of the one that is encoded in all ways
-    "topics": (touche(), "topics.xml"),
-    "args.me": (touche(), "args-me.json"),
-    "args.me lines": (touche_lines(HUB, {**HUB, "id": "b"}), "args-me.jsonl"),
-    "queries": (tirex(), "queries.jsonl"),
-    "documents": (tirex(), "documents.jsonl"),
-    "candidates": (rerank({"rank": 1}, {"rank": 2}), "rerank.jsonl"),
-    "run": ({**touche(), "run.txt": format_lines(3, 2, 1)}, "run.txt"),
-    "qrels": ({**touche(), "qrels.txt": "1 0 a 2\n1 0 b 0\n2 0 a 1\n"}, "qrels.txt"),
-}
 ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {  # suffix of the file's name; encoding of its content
     "gzip": (".gz", gzip.compress),
     "gzip without suffix": ("", gzip.compress),

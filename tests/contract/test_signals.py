@@ -1,8 +1,5 @@
 """Tests that an interruption at any time leaves complete runs and a usable cache, with a one-line message and exit code."""
 
-import os
-import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from submission.__main__ import main
 from submission.signals import MESSAGE, SIGNAL_EXIT_CODES
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import Call
@@ -43,7 +39,7 @@ def default_signal_handlers() -> Iterator[None]:
         signal.signal(signum, handler)
 
 
-@pytest.mark.parametrize("signum", SIGNAL_EXIT_CODES, ids=lambda signum: signum.name)
+@pytest.mark.parametrize("signum", [*SIGNAL_EXIT_CODES, signal.SIGKILL], ids=lambda signum: signum.name)
 @pytest.mark.parametrize("delay", DELAYS)
 def test_signal_exits_cleanly_at_any_time(
     command: list[str], tmp_path: Path, call: Call, signum: signal.Signals, delay: float
@@ -51,17 +47,17 @@ def test_signal_exits_cleanly_at_any_time(
     process = subprocess.Popen([sys.executable, "-m", "submission", *command], cwd=ROOT, stderr=subprocess.PIPE)
     time.sleep(delay)
     process.send_signal(signum)
-    text, code = process.communicate(timeout=60)[1].decode(), SIGNAL_EXIT_CODES[signum]
+    text, code = process.communicate(timeout=60)[1].decode(), SIGNAL_EXIT_CODES.get(signum, -signum)
     assert "Traceback" not in text or delay < STARTUP_SECONDS, text
     expected = {code, -signum} if delay < STARTUP_SECONDS else {code, 0}
     if "runs in" in text:  # Python removes the handlers when it exits
         expected |= {-signum}
     assert process.returncode in expected, text
-    if process.returncode == code:
+    if process.returncode == code != -signal.SIGKILL:
         assert text.splitlines()[-1:] == [MESSAGE.decode().strip()]
     for run in (tmp_path / "out").glob("aragorn-*.txt"):  # complete
         assert len(run.read_text().splitlines()) >= 2
-    assert not list((tmp_path / "out").glob(".*.part"))
+    assert signum == signal.SIGKILL or not list((tmp_path / "out").glob(".*.part"))
     assert call(*command)[0] == 0
 
 
@@ -72,27 +68,3 @@ def test_rank_runs_without_standard_streams(command: list[str], tmp_path: Path, 
     runs = read_files(tmp_path / "out")
     assert call(*command, "--overwrite")[0] == 0
     assert read_files(tmp_path / "out") == runs
-
-
-def count_files(directory: Path) -> int:
-    return sum(len(names) for _, _, names in os.walk(directory))
-
-
-def test_killed_executions_resume(topics_and_corpus: Path, all_checkpoints_dir: Path, tmp_path: Path) -> None:
-    """Stop ranking once by each signal, when a random number of cached files exists, and rank again until complete."""
-    paths = ["-i", topics_and_corpus, "--checkpoints", all_checkpoints_dir, "-o", tmp_path / "out"]
-    command = ["rank", *map(str, paths), "--device", "cpu", "--cache-dir"]
-    assert main([*command, str(tmp_path / "whole")]) == 0
-    expected, total, rng = read_files(tmp_path / "out"), count_files(tmp_path / "whole"), random.Random(7)
-    shutil.rmtree(tmp_path / "out")
-    for signum in (signal.SIGKILL, *SIGNAL_EXIT_CODES):
-        file_count = rng.randint(count_files(tmp_path / "killed") + 1, total - 2)
-        process = subprocess.Popen([sys.executable, "-m", "submission", *command, str(tmp_path / "killed")], cwd=ROOT)
-        while count_files(tmp_path / "killed") < file_count and process.poll() is None:
-            time.sleep(0.005)
-        process.send_signal(signum)
-        assert process.wait(60) == SIGNAL_EXIT_CODES.get(signum, -signum)
-        for file in (tmp_path / "out").glob("aragorn-*.txt"):  # each run is complete or absent
-            assert file.read_bytes() == expected[file.name]
-    assert main([*command, str(tmp_path / "killed")]) == 0
-    assert read_files(tmp_path / "out") == expected

@@ -279,3 +279,17 @@ def test_missing_and_damaged_tables_name_the_command(task: str, work: Path, tmp_
     if task not in ("pairs", "quality"):  # data of several sources cannot be prepared again
         with pytest.raises(UsageError, match=f"run `prepare {kind}`.* and `fit`"):
             spec.prepare_again(tmp_path, tmp_path, {"qrels": {"judged": "0"}, "runs": {}})
+
+
+@pytest.mark.parametrize(("task", "folder"), [("quality", "quality"), ("term_weighting", "passages")])
+def test_data_are_prepared_again_to_the_same_bytes(task: str, folder: str, work: Path, corpus: Path, tmp_path: Path) -> None:
+    source = work.parent / "quality" if task == "quality" else corpus
+    RECIPES[task].task.prepare_again(source, tmp_path, {"qrels": {}, "runs": {}})
+    assert read_files(tmp_path / folder) == read_files(work / folder)
+
+
+@pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
+def test_document_sets_need_qrels(documents: str, work: Path) -> None:
+    recipe = replace(RECIPES["term_weighting"], task=TermWeightingSpec(documents=documents))
+    with pytest.raises(InputError, match=f'prepared without .*, which documents = "{documents}" needs'):
+        recipe.task.build_task(recipe, build("term_weighting", work)[0], work, CPU)

@@ -25,7 +25,7 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "bm25": lambda _: [indexes.build_bm25_benchmark(SAMPLE)],
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
-    "memory": lambda work: [compare_with_target("memory", "", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")],
+    "memory": lambda work: [compare_with_target("", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")],
     "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
 }
 

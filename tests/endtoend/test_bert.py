@@ -14,15 +14,9 @@ from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.storage.atomic_files import sha256_file
-from tests.conftest import read_files
 from tests.endtoend.conftest import AssertFails
-from tests.unit.training.data.quality_files import write_ibm, write_ukp
 from training.__main__ import main
-from training.data.datasets import ibm_argq, ukp_conv_arg_rank
-from training.data.quality import prepare_quality
 from training.fitting.initialisation import read_encoder_config
-from training.tasks import load_recipe
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
@@ -143,25 +137,3 @@ def test_missing_or_unsupported_encoder_fails(fit: Fit, encoder: Path, assert_fa
     assert_fails(4, "tokenizer.json: missing; expected the encoder", *fit("vanilla_bert"))
     with pytest.raises(CheckpointError, match=r"encoders/nowhere/config\.json: missing"):
         PretrainedEncoder("nowhere")
-
-
-def test_quality_network_names_both_data_sets(fit: Fit, work_dir: Path, tmp_path: Path) -> None:
-    write_ukp(tmp_path / "published", debates=5)
-    write_ibm(tmp_path / "published")
-    prepare_quality(tmp_path / "published", ["ukp", "ibm"], work_dir)
-    quality = '[quality]\ndatasets = ["ukp", "ibm"]\nlist_size = 4\nloss = "list_mle"'
-    assert main(fit("tfr_bert", frozen=1, lines=quality)) == 0
-    checkpoint = work_dir / "checkpoints" / "tfr_bert"
-    metrics, card = json.loads((checkpoint / "metrics.json").read_text()), (checkpoint / "README.md").read_text()
-    assert {"Pearson", "Spearman", "Kendall"} <= set(metrics["validation"])
-    sources = "UKPConvArgRank (UKP Lab, CC BY-SA) and IBM-ArgQ 5.3k (IBM Research, terms of IBM Research)"
-    assert f"Trained on {sources}. Hashes" in card
-    assert "- quality.loss: list_mle" in card
-    load_recipe(str(tmp_path / "tfr_bert.toml")).task.prepare_again(tmp_path / "published", tmp_path / "again", {})
-    assert read_files(tmp_path / "again" / "quality") == read_files(work_dir / "quality")
-    files = [*ukp_conv_arg_rank.list_files(tmp_path / "published"), *ibm_argq.list_files(tmp_path / "published")]
-    assert json.loads((checkpoint / "provenance.json").read_text())["training_data"] == {
-        "input": {file.name: sha256_file(file) for file in files},
-        "data": "UKPConvArgRank and IBM-ArgQ 5.3k",
-        "licence": "CC BY-SA and terms of IBM Research",
-    }

@@ -19,7 +19,7 @@ from submission.inference.enrichment import enrich_texts
 from submission.models.enrichers.targer import TARGER
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.lexical import LexicalStage
-from tests.conftest import UNTRAINED, make_argument, read_files
+from tests.conftest import UNTRAINED, make_argument
 from tests.endtoend.conftest import AssertFails, Capture, Execute
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
@@ -173,25 +173,6 @@ def test_document_lengths_count_kept_components(
     assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
 
 
-DEEPCT_RECIPE = """enricher = "deepct"
-[network]
-words = 12
-pieces = 60
-[encoder]
-name = "tiny"
-learning_rate = 0.003
-[term_weighting]
-documents = "all"
-reference = "both"
-[training]
-epochs = 3
-validations_per_epoch = 2
-learning_rate = 0.01
-batch_size = 16
-micro_batch_size = 8
-"""
-
-
 def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
@@ -222,36 +203,3 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
         ["unpooled", "topic", "2", "0.0", "24.3"], ["unpooled", "conclusion", "2", "0.0", "24.2"],
         ["unpooled", "both", "2", "0.0", "23.9"],
     ]  # fmt: skip
-
-
-@pytest.fixture
-def fit(corpus: Path, encoder: Path, tmp_path: Path) -> list[str]:
-    """Prepare passages of arguments, two thirds of which have a discussion title; return the command that fits DeepCT."""
-    arguments = json.loads((corpus / "args-me.json").read_text())["arguments"]
-    for index, record in enumerate(arguments):
-        titled = {"discussionTitle": record["conclusion"]}
-        record["context"] = [titled, {"topic": "Fillera?", "discussionTitle": "x"}, {}][index % 3]
-    (tmp_path / "args-me.json").write_text(json.dumps({"arguments": arguments}))
-    (tmp_path / "mine.toml").write_text(DEEPCT_RECIPE)
-    assert main(["prepare", "passages", "-i", str(tmp_path), "--work-dir", str(tmp_path / "work")]) == 0
-    return ["fit", str(tmp_path / "mine.toml"), "--work-dir", str(tmp_path / "work"), "--device", "cpu"]
-
-
-def test_fit_learns_term_weights(fit: list[str], tmp_path: Path) -> None:
-    assert main(fit) == 0
-    load_recipe(fit[1]).task.prepare_again(tmp_path, tmp_path / "again", {"qrels": {}, "runs": {}})
-    assert read_files(tmp_path / "again" / "passages") == read_files(tmp_path / "work" / "passages")
-    checkpoint = tmp_path / "work" / "checkpoints" / "mine"
-    metrics = json.loads((checkpoint / "metrics.json").read_text())
-    assert metrics["validation"]["R²"] > metrics["linear in IDF"]["R²"] > 90  # the same words are important in all passages
-    assert metrics["validation"]["MAP"] > 90
-    assert "if it shares a stem with its topic or conclusion" in (checkpoint / "README.md").read_text()
-    enricher = load_enricher(checkpoint)
-    first, second, third = enricher.network.annotate(enricher.tokeniser.split("fillera topicab fillerb"))[0]
-    assert second.weight > max(first.weight, third.weight) + 0.3
-
-
-@pytest.mark.parametrize("documents", ["unjudged", "unpooled"])
-def test_document_sets_need_qrels(documents: str, fit: list[str], tmp_path: Path, assert_fails: AssertFails) -> None:
-    (tmp_path / "mine.toml").write_text(DEEPCT_RECIPE.replace('"all"', f'"{documents}"'))
-    assert_fails(3, f'prepared without qrels, which documents = "{documents}" needs', *fit)

@@ -137,13 +137,11 @@ def test_fusion_of_two_qrels_is_evaluated_by_both(members: Path) -> None:
 
 
 INVALID_RECIPES = [  # old text, new text, and part of the message
-    (RECIPE, "[members", "not a valid fusion recipe"), ("bm25 = 0", "bm25 = -1", "members"),
+    (RECIPE, "[members", "not a valid fusion recipe"),
     ("bm25 = 0", "dirichlt = 0", "unknown member 'dirichlt'; did you mean 'dirichlet'?"),
     ('["knrm"', '["bm25"', "candidates bm25, vanilla_bert_distilled: names must be unique"),
     ("20\ndirichlet_rm3 = 10", "0\ndirichlet_rm3 = 0", "no member adds documents"),
-    ('"bm25", ', '"bm26", ', "unknown baseline 'bm26'"), ('["bm25", "dirichlet"]', "[]", "baselines"),
-    ("max_log_length = 6.5", "max_log_length = 0", "length"), ("[fit]", "[fit]\nsecond_qrels_weight = 1.5", "second_qrels"),
-    ('"lambdamart"', '"lambdamrt"', "lambdamrt"), ("trees = 5", "trees = 0", "trees"), ("trees = 5", "hidden = 5", "hidden"),
+    ('"bm25", ', '"bm26", ', "unknown baseline 'bm26'"), ("trees = 5", "hidden = 5", "hidden"),
     ("comparison.trees", "comparison.ridge", "comparison.ridge: this name is reserved"),
 ]  # fmt: skip
 

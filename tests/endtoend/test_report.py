@@ -12,17 +12,13 @@ from submission.__main__ import main as submission
 from submission.data.dataset import Dataset
 from submission.data.runs import read_run
 from submission.inference.ranker_checkpoint import load_checkpoint
-from submission.models.enrichers.deepct import DeepCT
 from submission.storage.atomic_files import sha256_file
-from submission.systems.catalogue import SYSTEMS
-from submission.systems.lexical import LexicalStage
-from tests.conftest import ParsedPage, copy_with_topics, load_documents
-from tests.endtoend.conftest import Capture, MakeExecution
+from tests.conftest import ParsedPage, copy_with_topics
+from tests.endtoend.conftest import Capture
 from training.__main__ import main as training
 from training.evaluation.evaluate import HEADLINE_MEASURES, evaluate_run
 from training.evaluation.qrels import read_qrels
 from training.formatting import format_value
-from training.report.highlighting import SHADE_LEVELS, shade_terms
 
 MARKUP = "<script>alert(1)</script> & <b>bold</b>"
 NAMES = ("gru", "bm25", "bm25_arguments", "dirichlet_rm3", "tfr_bert", "deepct_dirichlet", "targer_dirichlet")
@@ -126,7 +122,7 @@ def test_report_compares_retrieval_by_conclusion_and_full_text(report_dir: Path,
 
 
 def test_report_marks_best_and_worst_argument_by_quality(report_dir: Path) -> None:
-    documents = load_documents(report_dir / "input").set_index("docno")
+    documents = Dataset(report_dir / "input").documents.set_index("docno")
     network, html = load_checkpoint(report_dir / "checkpoints" / "tfr_bert"), read_report(report_dir)
     for qid, query in Dataset(report_dir / "input").topics.to_numpy():
         section = html[html.index(f'id="topic-{qid}"') :].partition('<details class="topic"')[0]
@@ -165,26 +161,3 @@ def test_report_of_one_run_and_of_another_input(copy: Path, capsys: Capture) -> 
     assert report(copy) == 3
     assert "the runs are on another input" in capsys.readouterr().err
     assert read_report(copy) == before
-
-
-def test_words_are_shaded_by_frequency(copy: Path, make_execution: MakeExecution, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = copy / "input" / "args-me.json"
-    content = json.loads(file.read_text())
-    text = "Zoos, zoos and the zoos! A cage <b>is</b> no zoo for an elephant: cages hurt it, whoever it is and wherever."
-    content["arguments"][0]["premises"][0]["text"] = text
-    file.write_text(json.dumps(content))
-    monkeypatch.setattr(DeepCT, "compute_word_frequencies", lambda *_: {"elephant": 90, "cages": 31, "zoos": 1, "the": 500})
-    stage = SYSTEMS["deepct_dirichlet"].stage
-    assert isinstance(stage, LexicalStage)
-    assert stage.enrichment is not None
-    execution = make_execution(copy / "input", checkpoints=copy / "checkpoints")
-    document = shade_terms("mine", stage, stage.enrichment, execution, "a0-0")
-    for spans in (document.original_spans, document.enriched_spans):
-        assert "".join(span.text for span in spans).split() == text.split()
-    original = {span.text.lower(): span.frequency for span in document.original_spans if span.frequency}
-    single = dict.fromkeys(("cage", "zoo", "elephant", "cages", "hurt", "whoever", "wherever"), 1)
-    assert original == {"zoos": 3, "b": 2, **single}  # stop words are not indexed
-    levels = {span.text: span.level for span in document.original_spans if span.text in ("Zoos", "cage", "the")}
-    assert levels == {"Zoos": SHADE_LEVELS, "cage": 3, "the": 0}
-    enriched = {span.text: (span.frequency, span.level) for span in document.enriched_spans if span.frequency}
-    assert enriched == {"elephant": (90, SHADE_LEVELS), "cages": (31, 4), "Zoos": (1, 1), "zoos": (1, 1)}

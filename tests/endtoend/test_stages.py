@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,12 @@ from submission.__main__ import main
 from submission.data.runs import read_run
 from submission.engine.base import CPU
 from submission.inference.ranker_checkpoint import RankerCheckpoint
-from submission.rankings import rank_by_score
 from submission.retrieval import dense as retrieval_dense
 from submission.retrieval.dense import encode_queries
 from submission.systems import dense
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS, System
 from submission.systems.cluster_score import CLUSTER_DEPTH, ClusterScoreStage
 from submission.systems.execution import Execution, Stage
-from submission.systems.explanation import ScoreExplanation
 from submission.systems.latent import LatentStage
 from submission.systems.neural import RerankStage
 from submission.systems.quality_reranking import QualityRerankingStage
@@ -132,13 +129,8 @@ def test_debate_means_match_hand_computed_values(make_execution: MakeExecution, 
     pairs = pd.DataFrame({"qid": "1", "docno": [OTHER]})  # not retrieved, unlike another argument of its debate
     assert DEBATES.score(execution, pairs).tolist() == pytest.approx([retrieval[RETRIEVED] / 2], abs=1e-9)
     assert DEBATES.score(execution, pairs.iloc[:0]).shape == (0,)
-
-
-def test_explanation_lists_the_debate(make_execution: MakeExecution, directory: Path) -> None:
-    execution = make_execution(directory, qid="1")
-    scores = get_scores(execution, DEBATES)
     for docno, members in (("Sa-A2", DEBATE), ("mine-1", ["mine-1"])):
-        explanation = DEBATES.explain(execution, "1", docno)
+        explanation = DEBATES.explain(make_execution(directory, qid="1"), "1", docno)
         assert sorted(row.label for row in explanation.contributions) == members
         assert explanation.score == pytest.approx(scores[docno], abs=1e-9)
         assert f"mean retrieval score of {len(members)} documents of debate" in explanation.summary
@@ -187,57 +179,29 @@ def test_only_the_top_documents_are_reordered(execute: Execute) -> None:
     assert score < after["score"][after["qid"] == "1"].min()
 
 
-@dataclass(frozen=True)
-class LengthStage(Stage):
-    """A stage that ranks all documents by the length of the premise."""
-
-    checkpoint = None
-
-    def search(self, execution: Execution) -> pd.DataFrame:
-        pairs = execution.topics[["qid"]].merge(pd.DataFrame({"docno": execution.documents.searchable_docnos}), how="cross")
-        return rank_by_score(pairs.assign(score=self.score(execution, pairs)), execution.topics)
-
-    def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
-        premises = execution.documents.read_texts(set(pairs["docno"])).set_index("docno")["premise"]
-        return pairs["docno"].map(premises.str.len()).to_numpy(float)
-
-    def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
-        raise NotImplementedError
+class CustomStage(RerankStage):
+    """A stage that another package defines."""
 
 
-@pytest.fixture
-def runs(rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pd.Series]:
-    """Rank with a custom stage and with a network that re-ranks SNRM's ranking; map systems to scores."""
-    for name, stage in (("longest", LengthStage()), ("snrm_knrm", RerankStage(LatentStage("snrm"), "knrm"))):
-        monkeypatch.setitem(SYSTEMS, name, System(name, stage, f"Rank with {name}."))
-    names = ("longest", "snrm_knrm", "snrm", "knrm")
+def test_custom_system_reranks_another_system(rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank with a network that re-ranks SNRM's ranking."""
+    stage = CustomStage(LatentStage("snrm"), "knrm")
+    monkeypatch.setitem(SYSTEMS, "mine", System("mine", stage, "Rank with mine."))
+    names = ("mine", "snrm", "knrm")
     assert rank_all("out", "--depth", "1000", *(flag for name in names for flag in ("--system", name))) == 0
-    files = {name: tmp_path / "out" / f"aragorn-{name}.txt" for name in names}
-    return {name: read_run(file).set_index(["qid", "docno"])["score"] for name, file in files.items()}
-
-
-def test_custom_systems_are_ranked_and_described(runs: dict[str, pd.Series], tmp_path: Path) -> None:
-    assert set(runs["snrm_knrm"].index) == set(runs["snrm"].index) != set(runs["knrm"].index)
-    shared = runs["knrm"].index.intersection(runs["snrm_knrm"].index)
+    files = (tmp_path / "out" / f"aragorn-{name}.txt" for name in names)
+    mine, snrm, knrm = (read_run(file).set_index(["qid", "docno"])["score"] for file in files)
+    assert set(mine.index) == set(snrm.index) != set(knrm.index)
+    shared = knrm.index.intersection(mine.index)
     assert len(shared) > 10
-    np.testing.assert_allclose(runs["knrm"][shared], runs["snrm_knrm"][shared], rtol=0, atol=1e-5)  # scored by the same network
-    metadata = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())
-    methods = {entry["method"]: entry for entry in metadata["method"]["retrieval"]}
-    assert (methods["longest"]["description"], "checkpoints" in methods["longest"]) == ("Rank with longest.", False)
-    assert (methods["snrm_knrm"]["reranks"], [*methods["snrm_knrm"]["checkpoints"]]) == ("snrm", ["snrm", "knrm"])
-
-
-def test_overlap_compares_all_runs(runs: dict[str, pd.Series], tmp_path: Path) -> None:
+    np.testing.assert_allclose(knrm[shared], mine[shared], rtol=0, atol=1e-5)  # scored by the same network
+    entry = yaml.safe_load((tmp_path / "out" / "ir-metadata.yml").read_text())["method"]["retrieval"][0]
+    assert (entry["description"], entry["reranks"], [*entry["checkpoints"]]) == ("Rank with mine.", "snrm", ["snrm", "knrm"])
     assert training(["overlap", str(tmp_path / "out")]) == 0
     jaccard = pd.read_csv(tmp_path / "out" / "analysis" / "jaccard.csv", index_col=0)
-    assert set(jaccard.index) == set(runs)
-    assert (jaccard.to_numpy().diagonal() == 1).all()
-    assert jaccard.loc["knrm", "longest"] < 1
-
-
-def test_invalid_system_names_fail() -> None:
+    assert jaccard.loc["snrm", "knrm"] < jaccard.loc["mine", "knrm"] < jaccard.loc["knrm", "knrm"] == 1
     with pytest.raises(ValueError, match="invalid system name 'my-system'"):
-        System("my-system", LengthStage(), "x")
+        System("my-system", stage, "x")
 
 
 def test_index_makes_all_vectors_of_a_collection(

@@ -1,7 +1,6 @@
 """Tests of tuning lexical systems: selected point, cross-validation, cache, errors, and a study of several enrichments."""
 
 import json
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from submission.inference.enricher_checkpoint import load_enricher
 from submission.retrieval.lexical import RM3, Dirichlet, LexicalParameters
-from submission.storage.checkpoint_directory import PROVENANCE, read_config, read_json
+from submission.storage.checkpoint_directory import read_config
 from submission.systems.execution import Execution
 from tests.conftest import count_colours, write_deepct, write_targer
 from tests.endtoend.conftest import AssertFails, Capture
@@ -171,27 +169,9 @@ def compare(flags: list[str], tmp_path: Path) -> list[str]:
     return ["study", "enrichments", "one", "two", *grids, "-o", str(tmp_path / "table.csv"), *flags]
 
 
-@pytest.mark.slow
-def test_tune_on_enriched_documents(flags: list[str], checkpoints: Path, tmp_path: Path, assert_fails: AssertFails) -> None:
-    def tune_with(enrichment: str) -> list[str]:
-        (tmp_path / "mine.toml").write_text(f"{enrichment}\n{PREMISE_GRID}")
-        shutil.rmtree(tmp_path / "out", ignore_errors=True)
-        return ["tune", str(tmp_path / "mine.toml"), "-o", str(tmp_path / "out"), *flags]
-
-    assert main(tune_with('enrichment = "one"')) == 0
-    assert read_config(tmp_path / "out", LexicalParameters).enrichment == "one"
-    fingerprint = load_enricher(checkpoints / "one").fingerprint
-    assert read_json(tmp_path / "out" / PROVENANCE)["enrichment"] == {"one": fingerprint}
-    assert "; terms of one." in (tmp_path / "out" / "README.md").read_text()
-    table = (tmp_path / "out" / "grid.csv").read_text()
-    write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
-    assert main(tune_with('enrichment = "one"')) == 0
-    assert (tmp_path / "out" / "grid.csv").read_text() != table
-    assert_fails(4, "checkpoint not found; available: one, two", *tune_with('enrichment = "three"'))
-    assert_fails(2, "mine.toml: not a valid grid (Expected `str | null`, got `int`", *tune_with("enrichment = 4"))
-
-
-def test_study_tabulates_cross_validated_means(compare: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_study_tabulates_cross_validated_means(
+    compare: list[str], checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     indexes, values_by_name, evaluate_grid = {}, {}, grid_search.evaluate_grid
 
     def record(name: str, grid: grid_search.Grid, *args: Any) -> np.ndarray:
@@ -219,6 +199,9 @@ def test_study_tabulates_cross_validated_means(compare: list[str], tmp_path: Pat
     assert controls[["p_t_holm", "p_randomisation_holm"]].isna().all(axis=None)
     for _, group in enriched.drop(controls.index).groupby("measure"):  # two enrichments and two models
         assert group["p_t_holm"].to_numpy() == pytest.approx(apply_holm_correction(group["p_t"].to_numpy()), abs=5e-6)
+    write_deepct(checkpoints, "one", 5)  # retrained, so cached results are not used
+    assert main(compare) == 0
+    assert pd.read_csv(tmp_path / "table.csv").groupby("enrichment")["mean"].sum()["one"] != means["one"].sum()
 
 
 def cross_validate(values: np.ndarray) -> dict[str, float]:
