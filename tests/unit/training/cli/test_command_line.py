@@ -12,6 +12,7 @@ from training.__main__ import main
 from training.cli import options, study
 from training.data.datasets.sentence_pairs import LOADERS
 from training.studies.argument_quality.protocol import SETTINGS
+from training.studies.augmented_sbert.sweeps import SWEEPS
 from training.tuning import grid
 
 OLD_NAMES = (
@@ -60,6 +61,7 @@ def test_missing_inputs_are_named(
 def test_choices_equal_those_of_lazily_imported_modules() -> None:
     assert (*LOADERS,) == study.SBERT_PARTS
     assert (*SETTINGS,) == study.QUALITY_PARTS
+    assert (*SWEEPS,) == study.SBERT_SWEEPS
     assert {*options.SELECTION_MEASURES.values()} == {*grid.SELECTION_MEASURES}
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from submission.errors import TrainingError, UsageError
+from tests.conftest import Log, Patch
 from training.__main__ import main
 from training.cli import trials
 from training.cli.trials import COLUMNS, load_plan
@@ -23,7 +25,7 @@ training.validations_per_epoch = 1
 
 
 @pytest.fixture
-def plan(tmp_path: Path, write_recipe: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> str:
+def plan(tmp_path: Path, write_recipe: Callable[[], str], monkeypatch: Patch) -> str:
     (tmp_path / "kernels.toml").write_text(PLAN.replace("RECIPE", write_recipe()))
     monkeypatch.setattr(trials, "TRIALS", tmp_path)
     return "kernels"
@@ -44,9 +46,21 @@ def test_trials_change_values_of_recipes(plan: str) -> None:
         load_plan("kernel", 1)
 
 
-def test_study_tabulates_learning_curves_and_resumes(plan: str, work_dir: Path, tmp_path: Path) -> None:
-    output = tmp_path / "trials.csv"
+def test_study_tabulates_learning_curves_and_resumes(
+    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
+) -> None:
+    def fail_for_few_kernels(name: str, *arguments: Any) -> None:
+        if name == "knrm_few_kernels":
+            raise TrainingError("the loss is nan")
+        train(name, *arguments)
+
+    train, output = trials.fit, tmp_path / "trials.csv"
     command = ["study", "trials", plan, "--work-dir", str(work_dir), "--device", "cpu", "--processes", "1", "-o", str(output)]
+    with monkeypatch.context() as patch:
+        patch.setattr(trials, "fit", fail_for_few_kernels)
+        assert main(command) == 0
+    assert pd.read_csv(output)["trial"].unique().tolist() == ["knrm"]
+    assert "knrm_few_kernels: the loss is nan" in caplog.text
     assert main(command) == 0
     table = pd.read_csv(output)
     assert table.columns.tolist() == COLUMNS
@@ -57,21 +71,3 @@ def test_study_tabulates_learning_curves_and_resumes(plan: str, work_dir: Path, 
     content = output.read_bytes()
     assert main(command) == 0
     assert output.read_bytes() == content
-
-
-def test_trial_that_does_not_learn_has_no_rows(
-    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    train = trials.fit
-
-    def fail_for_few_kernels(name: str, *args: object) -> None:
-        if name == "knrm_few_kernels":
-            raise TrainingError("the loss is nan")
-        train(name, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(trials, "fit", fail_for_few_kernels)
-    output = tmp_path / "trials.csv"
-    flags = ["--work-dir", str(work_dir), "--device", "cpu", "--processes", "1", "-o", str(output)]
-    assert main(["study", "trials", plan, *flags]) == 0
-    assert pd.read_csv(output)["trial"].unique().tolist() == ["knrm"]
-    assert "knrm_few_kernels: the loss is nan" in caplog.text

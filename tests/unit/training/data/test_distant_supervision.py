@@ -9,7 +9,7 @@ from rapidfuzz import fuzz
 
 from submission.errors import InputError
 from submission.storage.artifact_store import ArtifactStore
-from training.data.distant_supervision import _sample_rows, mine_hard_negatives, sample_negatives
+from training.data.distant_supervision import mine_hard_negatives, sample_negatives
 from training.data.split import split_by_conclusion
 
 
@@ -59,8 +59,6 @@ def test_negatives_are_the_least_similar_of_a_sample() -> None:
         assert selected == pytest.approx(sorted(ratios)[: len(group)])  # the first argument gets the least similar
     with pytest.raises(InputError, match="needs 100 negatives, but only 5 arguments have other conclusions"):
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
-    sample = _sample_rows(np.random.default_rng(0), 10, 13, 500, 2)
-    assert len({*sample.tolist()} - {10, 11, 12}) == 20 * 2 * 3
 
 
 ZOOS = pd.DataFrame(  # premises with words of other conclusions

@@ -26,17 +26,7 @@ from training.__main__ import main
 from training.data.pair_tables import load_validation_queries
 from training.fitting.recipe import Recipe
 from training.fitting.validation import build_encoder_scorer, validate_candidates
-from training.sbert.networks import (
-    TrainingConfig,
-    build_frozen_layers,
-    build_network,
-    encode_texts,
-    get_encoder,
-    load_trainable_state,
-    predict_labels,
-    score_pairs,
-    serialise_trainable_state,
-)
+from training.sbert import networks
 from training.sbert.pairs import load_arguments, retrieve_unlabelled_pairs, sample_gold_pairs
 from training.sbert.students import STUDENT_LOSSES, TEACHER, UNTRAINED, VARIANTS, StudentExperiment, TrainingVariant
 from training.sbert.trainer import LengthBucketSampler, TrainingSetup
@@ -45,8 +35,8 @@ from training.tasks import load_recipe
 from training.tasks.augmented_sbert import AugmentedSBERTSpec
 
 CPU = torch.device("cpu")
-CROSS_ENTROPY = TrainingConfig("cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1)
-COSINE = TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1)
+CROSS_ENTROPY = networks.TrainingConfig("cross_entropy", 0.001, max_length=40, swap_pairs=True, frozen_blocks=1)
+COSINE = networks.TrainingConfig("cosine", 0.01, max_length=20, frozen_blocks=1)
 
 
 @pytest.fixture
@@ -57,9 +47,11 @@ def pairs() -> pd.DataFrame:
 
 
 def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pairs: pd.DataFrame) -> None:
-    model = build_network(encoder, CROSS_ENTROPY, 0, CPU)
-    scores = score_pairs(model, pairs)
-    exact, rounded = (predict_labels(model, pairs, replace(CROSS_ENTROPY, bfloat16=bfloat16)) for bfloat16 in (False, True))
+    model = networks.build_network(encoder, CROSS_ENTROPY, 0, CPU)
+    scores = networks.score_pairs(model, pairs)
+    exact, rounded = (
+        networks.predict_labels(model, pairs, replace(CROSS_ENTROPY, bfloat16=bfloat16)) for bfloat16 in (False, True)
+    )
     assert np.array_equal(exact, scores)
     assert rounded.dtype == np.float32
     assert 0 < abs(rounded - scores).max() < 0.01
@@ -71,35 +63,37 @@ def test_teacher_labels_both_orders_in_the_training_precision(encoder: Path, pai
 @pytest.mark.parametrize(("frozen", "trainable"), [(-1, {"embeddings", "0", "1", "2", "3"}), (2, {"2", "3"})])
 @pytest.mark.parametrize("config", [CROSS_ENTROPY, COSINE])
 def test_frozen_blocks_neither_train_nor_drop_out(
-    encoder: Path, frozen: int, trainable: set[str], config: TrainingConfig
+    encoder: Path, frozen: int, trainable: set[str], config: networks.TrainingConfig
 ) -> None:
-    model = build_network(encoder, replace(config, frozen_blocks=frozen), 0, CPU).train()
-    parts = [name.split(".") for name in load(serialise_trainable_state(model)) if "pooler" not in name]
+    model = networks.build_network(encoder, replace(config, frozen_blocks=frozen), 0, CPU).train()
+    parts = [name.split(".") for name in load(networks.serialise_trainable_state(model)) if "pooler" not in name]
     blocks = {part[part.index("layer") + 1] if "layer" in part else part[-3] for part in parts}
     assert blocks == trainable | ({"model"} if config is CROSS_ENTROPY else set())  # 0.model.classifier.weight
     ids = torch.arange(5, 17)[None]
-    first, second = (get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states for _ in range(2))
+    first, second = (networks.get_encoder(model)(input_ids=ids, output_hidden_states=True).hidden_states for _ in range(2))
     assert [torch.equal(*states) for states in zip(first, second, strict=True)] == [frozen == 2] * 3 + [False] * 2
-    network = build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
-    block = get_encoder(network).encoder.layer[-1]
+    network = networks.build_network(encoder, replace(config, attention_dropout=False), 0, CPU)
+    block = networks.get_encoder(network).encoder.layer[-1]
     assert (block.attention.self.dropout.p, block.output.dropout.p) == (0, 0.1)
 
 
 @pytest.mark.parametrize("bfloat16", [False, True])
 def test_shared_frozen_layers_encode_each_text_once(encoder: Path, pairs: pd.DataFrame, tmp_path: Path, bfloat16: bool) -> None:
     training = replace(COSINE, learning_rate=0.001, bfloat16=bfloat16)
-    before = score_pairs(build_network(encoder, training, 0, CPU), pairs)
-    shared, computed_lengths = build_frozen_layers(encoder, training, CPU), list[int]()
+    before = networks.score_pairs(networks.build_network(encoder, training, 0, CPU), pairs)
+    shared, computed_lengths = networks.build_frozen_layers(encoder, training, CPU), list[int]()
     shared.layers[1].register_forward_hook(lambda _, inputs, __: computed_lengths.append(inputs[0].shape[1]))
     # fill the cache in inference mode, without gradients
-    encode_texts(build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
+    networks.encode_texts(networks.build_network(encoder, training, 1, CPU, shared), pairs["first"].tolist())
     models = [TrainingSetup(encoder, training, pairs, CPU, layers).train(0, tmp_path) for layers in (None, shared)]
-    scores = [score_pairs(model, pairs) for model in models]
+    scores = [networks.score_pairs(model, pairs) for model in models]
     assert abs(scores[0] - before).max() > 0.01
     assert scores[1] == pytest.approx(scores[0], abs=0.002 if bfloat16 else 1e-5)
     assert len(computed_lengths) == len({*pairs["first"], *pairs["second"]})
     with pytest.raises(ValueError, match="weights do not match the network"):
-        load_trainable_state(models[1], serialise_trainable_state(build_network(encoder, CROSS_ENTROPY, 0, CPU)))
+        networks.load_trainable_state(
+            models[1], networks.serialise_trainable_state(networks.build_network(encoder, CROSS_ENTROPY, 0, CPU))
+        )
 
 
 def test_batches_group_pairs_of_similar_length() -> None:
@@ -119,7 +113,7 @@ def test_batches_group_pairs_of_similar_length() -> None:
 
 pytestmark = pytest.mark.usefixtures("block_network")
 
-STUDENT_TRAINING = TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
+STUDENT_TRAINING = networks.TrainingConfig("cosine", 0.003, max_length=40, bfloat16=False)
 RECIPE = """ranker = "sbert"
 [lengths]
 query = 20
@@ -192,14 +186,14 @@ def test_unlabelled_pairs_exclude_labelled_pairs_and_ignore_order(train: pd.Data
 def test_validator_metrics_match_brute_force_and_fit(
     prepared_work_dir: Path, train: pd.DataFrame, encoder: Path, tokeniser: WordPieceTokeniser
 ) -> None:
-    model = build_network(encoder, STUDENT_TRAINING, 0, CPU)
+    model = networks.build_network(encoder, STUDENT_TRAINING, 0, CPU)
     assert isinstance(model, SentenceTransformer)
     validation = load_arguments(prepared_work_dir, "validation", tokeniser)
     validator = ConclusionValidator(train, validation, prepared_work_dir, tokeniser)
     collection = pd.concat([train, validation], ignore_index=True)
     groups = validation.groupby("normalised_conclusion", sort=False)
-    vectors = encode_texts(model, collection["premise"].tolist())
-    cosines = encode_texts(model, groups["conclusion"].first().tolist()) @ vectors.T
+    vectors = networks.encode_texts(model, collection["premise"].tolist())
+    cosines = networks.encode_texts(model, groups["conclusion"].first().tolist()) @ vectors.T
     hits = np.array([
         collection["docno"].iloc[np.lexsort((collection["docno"], -row))].isin(group["docno"])
         for (_, group), row in zip(groups, cosines, strict=True)
@@ -224,10 +218,10 @@ def test_teacher_labels_the_silver_pairs(work_dir: Path, recipe_file: str, other
     fine_tuned = build_experiment(work_dir, recipe, teacher_encoder=teacher)
     zero_shot = build_experiment(work_dir, recipe, teacher_encoder=teacher, train_teacher=False)
     silver, labels = experiment.silver, [part.silver["label"].to_numpy() for part in (experiment, fine_tuned, zero_shot)]
-    untrained = build_network(other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU)
-    assert labels[2] == pytest.approx(score_pairs(untrained, silver), abs=1e-6)
+    untrained = networks.build_network(other_encoder, zero_shot._build_training_config(TEACHER), recipe.seed, CPU)
+    assert labels[2] == pytest.approx(networks.score_pairs(untrained, silver), abs=1e-6)
     assert not any(np.allclose(*pair, rtol=0, atol=1e-5) for pair in combinations(labels, 2))
-    assert labels[0] == pytest.approx(score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6)
+    assert labels[0] == pytest.approx(networks.score_pairs(experiment.load_or_train(TEACHER), silver), abs=1e-6)
     assert len(silver) == 30
     training_pairs = experiment._build_setup(TrainingVariant("cosine", "gold and silver")).pairs
     assert training_pairs[["first", "second", "label"]].equals(pd.concat([experiment.gold, silver], ignore_index=True))
@@ -263,7 +257,8 @@ def test_fit_saves_the_student_as_a_checkpoint(work_dir: Path, recipe_file: str,
     with torch.inference_mode():
         vectors = torch.cat([checkpoint.network.encode(*pad([premise])) for premise in ids]).numpy()
     student, untrained = (
-        encode_texts(experiment.load_or_train(network), texts) for network in (TrainingVariant("cosent", "gold"), UNTRAINED)
+        networks.encode_texts(experiment.load_or_train(network), texts)
+        for network in (TrainingVariant("cosent", "gold"), UNTRAINED)
     )
     assert vectors == pytest.approx(student, abs=2e-3)  # stored in half precision
     assert vectors != pytest.approx(untrained, abs=2e-3)

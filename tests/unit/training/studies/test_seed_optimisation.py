@@ -1,5 +1,6 @@
 """Tests of sampled pairs and of seed optimisation: selection, equality with an uninterrupted run, and resumption."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,39 +165,31 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     return steps
 
 
-class MeanScore:
-    """Dev metric: the mean score of `pairs`; after `max_calls` calls, if not 0, it raises KeyboardInterrupt."""
-
-    def __init__(self, pairs: pd.DataFrame, max_calls: int = 0) -> None:
-        self.pairs, self.max_calls, self.values = pairs, max_calls, []
-
-    def __call__(self, model: Network) -> float:
-        if self.max_calls and len(self.values) == self.max_calls:
-            raise KeyboardInterrupt
-        self.values.append(float(score_pairs(model, self.pairs).mean()))
-        return self.values[-1]
-
-
 @pytest.mark.parametrize("training", [TEACHER, STUDENT], ids=["teacher", "student"])
 def test_best_seed_equals_an_uninterrupted_run(training: TrainingConfig, encoder: Path, tmp_path: Path, steps: Steps) -> None:
-    setup, seeds = make_setup(training, encoder), [11, 12, 13]
-    metric = MeanScore(setup.pairs)
-    model = train_best_seed(setup, seeds, 0.2, metric, tmp_path / "seeds")
-    best = seeds[int(np.argmax(metric.values))]
-    assert len({*metric.values}) == 3
+    setup, seeds, scores = make_setup(training, encoder), [11, 12, 13], list[float]()
+
+    def measure_or_stop(model: Network, max_calls: int = 6) -> float:
+        if len(scores) == max_calls:
+            raise KeyboardInterrupt
+        scores.append(float(score_pairs(model, setup.pairs).mean()))
+        return scores[-1]
+
+    model = train_best_seed(setup, seeds, 0.2, measure_or_stop, tmp_path / "seeds")
+    best = seeds[int(np.argmax(scores))]
+    assert len({*scores}) == 3
     assert [seed for seed, _ in steps] == [11] * 2 + [12] * 2 + [13] * 2 + [best] * 8
     uninterrupted = setup.train(best, tmp_path / "uninterrupted")
     assert serialise_trainable_state(model) == serialise_trainable_state(uninterrupted)
     assert steps[-10:] == [step for step in steps[:6] if step[0] == best] + steps[6:14]
 
     with pytest.raises(KeyboardInterrupt):
-        train_best_seed(setup, seeds, 0.2, MeanScore(setup.pairs, max_calls=2), tmp_path / "killed")
+        train_best_seed(setup, seeds, 0.2, partial(measure_or_stop, max_calls=5), tmp_path / "killed")
     damaged = tmp_path / "killed" / "seed-11" / "optimizer.pt"
     damaged.write_bytes(damaged.read_bytes()[:-1])
     steps.clear()
-    remaining = MeanScore(setup.pairs)
-    resumed = train_best_seed(setup, seeds, 0.2, remaining, tmp_path / "killed")
-    assert remaining.values == [metric.values[0], metric.values[2]]  # of the damaged and of the missing state
+    resumed = train_best_seed(setup, seeds, 0.2, partial(measure_or_stop, max_calls=7), tmp_path / "killed")
+    assert scores[5:] == [scores[0], scores[2]]  # of the damaged and of the missing state
     assert len(steps) == 2 + 2 + 8
     assert serialise_trainable_state(resumed) == serialise_trainable_state(model)
 

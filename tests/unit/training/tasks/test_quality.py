@@ -9,13 +9,12 @@ import pytest
 import torch
 
 from submission.errors import InputError
-from submission.inference.pretrained import PretrainedEncoder
 from submission.text.tokenisers import MaxLengths
 from tests.conftest import Patch
 from tests.unit.training.conftest import write_encoder
 from training.data.quality import COLUMNS
 from training.evaluation.similarity import average_correlations
-from training.fitting.initialisation import build_network, load_pooler_weights
+from training.fitting.initialisation import build_network
 from training.fitting.recipe import EncoderSettings, Recipe, TrainingSettings
 from training.studies.argument_quality.fit import score_arguments, train_network
 from training.tasks.quality import QualitySpec, mask_held_out_debates
@@ -54,16 +53,6 @@ def test_whole_debates_are_held_out(debates: int, held_out: int) -> None:
     assert any(not np.array_equal(masks[0], mask) for mask in masks)
     with pytest.raises(InputError, match="ukp: 1 debate; at least 2 are needed"):
         mask_held_out_debates(build_arguments(1), 0)
-
-
-def test_network_is_initialised_with_the_pooler_of_its_encoder(encoder: Path) -> None:
-    trainee = build_network(build_recipe(encoder), Path(), Path())
-    pooler = load_pooler_weights(PretrainedEncoder(str(encoder)))
-    assert set(pooler) == {"pooler.weight", "pooler.bias"}
-    assert all(torch.equal(trainee.network.state_dict()[name], value) for name, value in pooler.items())
-    groups = trainee.build_optimiser(5e-3, 1e-3).param_groups
-    assert [group["lr"] for group in groups] == [5e-3, 1e-3]
-    assert [len(group["params"]) for group in groups] == [4, 3 * 16]  # pooler and linear; three blocks
 
 
 def test_correlations_are_means_over_topics() -> None:

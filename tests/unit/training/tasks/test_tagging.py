@@ -125,13 +125,7 @@ def test_sampled_softmax_loss_estimates_the_cross_entropy() -> None:
     assert loss.item() == pytest.approx(functional.cross_entropy(model.score_words(predicted), targets).item(), abs=0.02)
 
 
-def test_negatives_are_sampled_by_frequency() -> None:
-    spec = LanguageModelSpec(passages_per_example=2, negative_samples=50)
-    task = LanguageModelTask(PASSAGES, PASSAGES[:2], spec, len(MODEL_READER.vocabulary))
-    assert (task.train_size, task.validation_size) == (2, 2)
-    weights = np.array([0, 0, 2, 3, 2, 0]) ** 0.75
-    assert task._sampling_distribution.tolist() == pytest.approx((weights / weights.sum()).tolist())
-    assert task._log_expected_counts[ARE].item() == pytest.approx(np.log(50 * 3**0.75 / weights.sum()))
+def test_language_model_needs_passages_of_several_words() -> None:
     single = LanguageModelTask(PASSAGES[2:], PASSAGES, LanguageModelSpec(), len(MODEL_READER.vocabulary))
     assert single.compute_loss(build_model(), np.array([0]), np.array([0])).item() == 0  # a single word has no context
     with pytest.raises(InputError, match="0 training and 2 validation passages; both must be at least 1"):

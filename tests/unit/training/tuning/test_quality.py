@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -70,10 +69,6 @@ def test_tune_quality_saves_the_best_point(execution: Execution, qrels: Path, ch
         assert metrics["in-sample"][name] == pytest.approx(row[name], abs=1e-4)
         assert gain["mean"] == pytest.approx(metrics["cross-validated"][name] - metrics["original order"][name], abs=2e-4)
         assert gain["ci_low"] <= gain["mean"] <= gain["ci_high"]
-    check_files(output, metrics, point)
-
-
-def check_files(output: Path, metrics: dict[str, Any], point: QualityInterpolation) -> None:
     assert (metrics["topics"], len(metrics["folds"])) == ({"synthetic.qrels": 3, "Webis-ArgQuality-20": 6}, 5)
     assert count_colours((output / "grid.png").read_bytes()) > 20
     assert point.format_formula() in (output / "README.md").read_text()
