@@ -92,19 +92,17 @@ def test_written_scores_decrease_strictly(scores: list[float], written: list[str
 
 
 @pytest.mark.parametrize(
-    ("docnos", "ranks", "scores", "message"),
+    "rows",
     [
-        (["a", "b"], [1, 2], [np.nan, 0], "scores must be finite"),
-        (["a", "b"], [1, 2], [0, -np.inf], "scores must be finite"),
-        (["a", "a"], [1, 2], [2, 1], ""),
-        (["a", "b"], [1, 3], [2, 1], ""),
-        (["a", "b"], [1, 2], [1, 2], ""),
+        [("1", "a", 1, 0.0), ("1", "b", 2, -np.inf)],
+        [SECOND, ("1", "b", 2, 1.0)],
+        [SECOND, ("1", "a", 3, 1.0)],
+        [("1", "a", 1, 1.0), ("1", "b", 2, 2.0)],
     ],
 )
-def test_invalid_rankings_are_not_formatted(docnos: list[str], ranks: list[int], scores: list[float], message: str) -> None:
-    run = pd.DataFrame({"qid": "1", "docno": docnos, "rank": ranks, "score": scores})
-    with pytest.raises(ValueError, match=f"topic 1.*{message}"):
-        format_run(run, "t")
+def test_invalid_rankings_are_not_formatted(rows: list[Row]) -> None:
+    with pytest.raises(ValueError, match="topic 1: "):
+        format_run(build_rankings(rows), "t")
 
 
 RUN_FILES = ["a-x.txt"]

@@ -1,6 +1,5 @@
 """Tests of READMEs (links, sizes, generated sections, commands, example), Dockerfile, requirements and changelog."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -8,13 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tira.check_format import check_format
 
 from submission import __version__
 from submission.errors import InputError
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT, SAMPLE
+from tests.conftest import ROOT
 from training.paths import SYSTEM_MEANS
 from training.report.readme import SECTION_FILES, update_readmes
 
@@ -82,15 +80,6 @@ def test_tira_commands_cover_all_systems() -> None:
     assert sorted(commands) == sorted(SYSTEMS)
     for system, command in commands.items():
         assert command == f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {system}"
-
-
-@pytest.mark.slow
-def test_tira_command_runs_in_the_wrapper_of_tira(tmp_path: Path) -> None:
-    command = read_tira_commands()["knrm"].replace("/aragorn", str(ROOT))
-    environment = {**os.environ, "inputDataset": str(SAMPLE), "outputDir": str(tmp_path / "output"), "HOME": "/nonexistent"}
-    subprocess.run(["sh", "-c", f"sleep .1; {command}"], cwd="/", env=environment, check=True, capture_output=True)
-    [message] = [message for message in check_format(tmp_path / "output", "run.txt") if isinstance(message, str)]
-    assert "correct format" in message
 
 
 def test_lock_pins_all_requirements_with_hashes() -> None:

@@ -13,15 +13,7 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.models.padding import pad
 from submission.models.rankers.sbert import SBERT
-from submission.retrieval.dense import (
-    DenseIndex,
-    encode_queries,
-    encode_texts,
-    group_by_conclusion,
-    load_or_build_dense_index,
-    make_conclusion_texts,
-    make_premise_texts,
-)
+from submission.retrieval import dense
 from submission.retrieval.vector_store import VectorStore
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
@@ -54,15 +46,15 @@ def premises() -> list[str]:
 @pytest.fixture(scope="module")
 def index(
     checkpoint: RankerCheckpoint, premises: list[str], small_shards: None, tmp_path_factory: pytest.TempPathFactory
-) -> DenseIndex:
+) -> dense.DenseIndex:
     lookup = build_text_lookup(pd.DataFrame({"docno": NAMES, "premise": premises}))
     store = VectorStore(tmp_path_factory.mktemp("index"), 16)
-    return load_or_build_dense_index(make_premise_texts(NAMES, lookup), checkpoint, CPU, store)
+    return dense.load_or_build_dense_index(dense.make_premise_texts(NAMES, lookup), checkpoint, CPU, store)
 
 
 @pytest.mark.parametrize("depth", [1, 100, 1000])
-def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: DenseIndex, depth: int) -> None:
-    queries, vectors = encode_queries(QUERIES, checkpoint, CPU), index._vectors[index._rows].astype(np.float64)
+def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: dense.DenseIndex, depth: int) -> None:
+    queries, vectors = dense.encode_queries(QUERIES, checkpoint, CPU), index._vectors[index._rows].astype(np.float64)
     for query, (docnos, scores) in zip(queries, index.search(queries, depth), strict=True):
         products = (vectors * query).sum(axis=1).astype(np.float32)
         order = np.lexsort((NAMES, -products))[:depth]
@@ -73,36 +65,36 @@ def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: DenseInd
 
 @torch.no_grad()
 def test_only_document_vectors_have_half_precision(
-    checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str]
+    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]
 ) -> None:
-    [query], encode = encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise
+    [query], encode = dense.encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise
     exact = [float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query) for text in premises]
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3
     checkpoint.network.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU
-    np.testing.assert_array_equal(encode_queries(["a b c"], checkpoint, CPU), [query])
+    np.testing.assert_array_equal(dense.encode_queries(["a b c"], checkpoint, CPU), [query])
     assert checkpoint.network.encoder.precision == torch.bfloat16  # another thread may be encoding
 
 
 @pytest.mark.parametrize("precision", [None, torch.bfloat16])
 def test_vectors_do_not_depend_on_order_company_and_batches(
-    checkpoint: RankerCheckpoint, index: DenseIndex, premises: list[str], precision: torch.dtype | None
+    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str], precision: torch.dtype | None
 ) -> None:
     ids = [checkpoint.tokeniser.encode_premise(text) for text in premises]
     ranker = move_to_device(checkpoint.network, CPU, precision)
-    expected = encode_texts(ids, ranker, CPU, precision)
+    expected = dense.encode_texts(ids, ranker, CPU, precision)
     order = np.random.default_rng(1).permutation(len(ids))
-    np.testing.assert_array_equal(encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order])
+    np.testing.assert_array_equal(dense.encode_texts([ids[row] for row in order], ranker, CPU, precision), expected[order])
     for row in range(0, len(ids), 7):
-        np.testing.assert_array_equal(encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1])
+        np.testing.assert_array_equal(dense.encode_texts([ids[row]], ranker, CPU, precision), expected[row : row + 1])
 
 
 def test_conclusions_are_grouped_in_order(checkpoint: RankerCheckpoint, tmp_path: Path) -> None:
     collection = pd.DataFrame({"docno": ["c", "a", "b"], "conclusion": ["Zoos", "Golf", "Zoos"]})
-    groups = group_by_conclusion(lambda: collection, ArtifactStore(tmp_path / "groups", {}))
+    groups = dense.group_by_conclusion(lambda: collection, ArtifactStore(tmp_path / "groups", {}))
     assert list(groups.items()) == [("Golf", ["a"]), ("Zoos", ["b", "c"])]
-    assert group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {})) == groups  # stored
-    index = load_or_build_dense_index(make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16))
-    [(docnos, scores)] = index.search(encode_queries(["a"], checkpoint, CPU), 5)
+    assert dense.group_by_conclusion(lambda: collection[:0], ArtifactStore(tmp_path / "groups", {})) == groups  # stored
+    index = dense.load_or_build_dense_index(dense.make_conclusion_texts([]), checkpoint, CPU, VectorStore(tmp_path, 16))
+    [(docnos, scores)] = index.search(dense.encode_queries(["a"], checkpoint, CPU), 5)
     assert (docnos, scores.tolist()) == ([], [])
 
 
@@ -121,4 +113,4 @@ def test_vectors_equal_sentence_transformers() -> None:
     ids, expected = [tokeniser.encode_premise(text) for text in texts], reference.encode(texts, batch_size=2)
     with torch.no_grad():
         np.testing.assert_allclose(ranker.encode(*pad(ids)).numpy(), expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(encode_texts(ids, ranker, CPU), expected, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(dense.encode_texts(ids, ranker, CPU), expected, rtol=0, atol=1e-3)

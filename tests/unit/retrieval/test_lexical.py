@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -61,27 +60,17 @@ TEXTS = [
     "teacher tenur teacher", "tenur school law", "school school gun gun gun", "gun law", "tax law tax school", "gun tax",
 ]  # fmt: skip
 QUERY = build_query(["teacher", "tenur"])
-BuildIndex = Callable[[list[str]], TermIndex]
 MODELS = [BM25(), BM25(2.4, 0.15), Dirichlet(10), Dirichlet(10, "query")]
 
 
-@pytest.fixture
-def build_index(tmp_path: Path) -> BuildIndex:
-    """Return a function that builds a term index of premises."""
-
-    def build(texts: list[str]) -> TermIndex:
-        documents = pd.DataFrame({"docno": [f"d{n:04}" for n in range(len(texts))], "conclusion": "", "premise": texts})
-        store = ArtifactStore(tmp_path / str(len(list(tmp_path.iterdir()))), {})
-        return load_or_build_term_index(
-            documents["docno"].tolist(), build_text_lookup(documents), IndexSettings(stemmer="none"), store
-        )
-
-    return build
+def build_premise_index(directory: Path, texts: list[str]) -> TermIndex:
+    docnos = [f"d{n:02}" for n in range(len(texts))]
+    return build_term_index(directory, pd.DataFrame({"docno": docnos, "conclusion": "", "premise": texts}))
 
 
 @pytest.fixture
-def six_documents(build_index: BuildIndex) -> TermIndex:
-    return build_index(TEXTS)
+def six_documents(tmp_path: Path) -> TermIndex:
+    return build_premise_index(tmp_path, TEXTS)
 
 
 def get_scores(index: TermIndex, query: Query, model: Model, depth: int = 10) -> dict[int, float]:
@@ -150,8 +139,8 @@ def test_repeated_and_unknown_terms(six_documents: TermIndex) -> None:
 
 
 @pytest.mark.parametrize("depth", [4, 100])
-def test_ties_keep_document_order(build_index: BuildIndex, depth: int) -> None:
-    index = build_index(["x b"] * 5 + ["x x b"] + ["x b"] * 5)
+def test_ties_keep_document_order(depth: int, tmp_path: Path) -> None:
+    index = build_premise_index(tmp_path, ["x b"] * 5 + ["x x b"] + ["x b"] * 5)
     expected = [5, 0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert search(index, {"x": 1.0}, Dirichlet(10), depth).documents.tolist() == expected[:depth]
 

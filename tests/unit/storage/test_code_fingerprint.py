@@ -6,17 +6,6 @@ from pathlib import Path
 import pytest
 
 from submission.storage import code_fingerprint as module
-from submission.storage.code_fingerprint import (
-    REPORTING_MODULES,
-    clear_caches,
-    code_fingerprint,
-    find_module_file,
-    get_library_versions,
-    list_dependency_files,
-    list_program_files,
-    parse_source,
-    program_fingerprint,
-)
 from tests.conftest import ROOT
 
 RANK = "from submission import near\n\ndef rank():\n    return near.one()\n"
@@ -39,17 +28,17 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(module, "PROJECT_DIR", tmp_path)
     monkeypatch.setattr(module, "REPORTING_MODULES", {"submission.apart"})
     monkeypatch.setattr(module, "RESULT_NEUTRAL_MODULES", {"submission.apart", "submission.errors"})
-    clear_caches()
+    module.clear_caches()
     yield tmp_path
-    clear_caches()
+    module.clear_caches()
 
 
 def changes_fingerprint(file: Path, old: str, new: str, *modules: str, shallow: tuple[str, ...] = ()) -> bool:
     """Return whether replacing `old` with `new` changes the fingerprint of `modules` or, if there are none, of the program."""
 
     def compute_fingerprint() -> str:
-        clear_caches()
-        return code_fingerprint(*modules, shallow=shallow) if modules else program_fingerprint()
+        module.clear_caches()
+        return module.code_fingerprint(*modules, shallow=shallow) if modules else module.program_fingerprint()
 
     before, content = compute_fingerprint(), file.read_text()
     assert old in content
@@ -88,18 +77,18 @@ def test_registered_modules_count_only_in_program(toy: Path) -> None:
     assert changes_fingerprint(first, "1", "2")
     assert not changes_fingerprint(first, "1", "2", "submission.rank")
     assert changes_fingerprint(first, "1", "2", "submission.rank", "submission.kinds.first")
-    before = program_fingerprint()
+    before = module.program_fingerprint()
     (toy / "submission/kinds/second.py").write_text("KIND = 2\n")
-    clear_caches()
-    assert program_fingerprint() != before
+    module.clear_caches()
+    assert module.program_fingerprint() != before
 
 
 def test_library_versions_change_the_fingerprint(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def hash_with(numpy: str, *modules: str) -> str:
         monkeypatch.setattr(module, "version", lambda name: numpy if name == "numpy" else "0.1.0")
-        clear_caches()
-        assert get_library_versions(list_dependency_files("submission.rank")) == {"numpy": numpy}
-        return code_fingerprint(*modules)
+        module.clear_caches()
+        assert module.get_library_versions(module.list_dependency_files("submission.rank")) == {"numpy": numpy}
+        return module.code_fingerprint(*modules)
 
     assert hash_with("9.9", "submission.rank") == hash_with("9.9+cpu", "submission.rank") != hash_with("9.8", "submission.rank")
     assert hash_with("9.9", "submission.within") == hash_with("9.8", "submission.within")
@@ -107,7 +96,7 @@ def test_library_versions_change_the_fingerprint(toy: Path, monkeypatch: pytest.
 
 def test_unknown_module_raises(toy: Path) -> None:
     with pytest.raises(ValueError, match=r"submission\.nowhere: not a module of this project"):
-        code_fingerprint("submission.nowhere")
+        module.code_fingerprint("submission.nowhere")
 
 
 SOURCE = """import argparse
@@ -161,40 +150,23 @@ RESULT_EDITS = [
 )
 def test_messages_keep_the_hash_and_computations_change_it(old: str, new: str, changes_hash: bool) -> None:
     assert old in SOURCE
-    edited, original = (parse_source(text.encode()).syntax_hash for text in (SOURCE.replace(old, new), SOURCE))
+    edited, original = (module.parse_source(text.encode()).syntax_hash for text in (SOURCE.replace(old, new), SOURCE))
     assert (edited != original) == changes_hash
 
 
 def test_type_checking_imports_do_not_count() -> None:
-    assert "submission.near" not in parse_source(SOURCE.encode()).imports
-
-
-INDIRECT_IMPORTS = {  # from modules that cache results of training to modules on which they depend indirectly
-    "data.pairs": {"training.data.seeds", "submission.retrieval.term_index", "submission.data.unsupported_formats"},
-    "studies.argument_quality.protocol": {"training.fitting.training_loop", "submission.models.bert"},
-    "studies.augmented_sbert.trial": {"training.fitting.frozen_layer_cache", "submission.text.normalisation"},
-    "fusion.evaluation": {"training.evaluation.measures", "training.fusion.learners", "submission.fusion.z_scores"},
-    "tuning.grid": {"training.evaluation.evaluate", "submission.retrieval.term_weighting"},
-}
-UNRELATED = {"training.plotting", "submission.systems.catalogue", "submission.models.rankers.knrm"}
-
-
-@pytest.mark.parametrize("name", INDIRECT_IMPORTS)
-def test_training_results_depend_on_indirect_imports_only(name: str) -> None:
-    files = {*list_dependency_files(f"training.{name}")}
-    assert files >= {find_module_file(module) for module in INDIRECT_IMPORTS[name]}
-    assert not files & {find_module_file(module) for module in UNRELATED}
+    assert "submission.near" not in module.parse_source(SOURCE.encode()).imports
 
 
 def test_prepared_data_are_independent_of_systems() -> None:
     for name in ("pairs", "word_vectors", "term_weighting", "quality", "tagged_documents"):
-        files = list_dependency_files(f"training.data.{name}")
+        files = module.list_dependency_files(f"training.data.{name}")
         assert not any(file.is_relative_to(ROOT / "submission/systems") for file in files), name
 
 
 def test_program_has_all_networks_but_no_search() -> None:
-    files = {*list_program_files()}
+    files = {*module.list_program_files()}
     for name in ("rankers", "enrichers"):
         assert {*(ROOT / "submission" / "models" / name).glob("*.py")} <= files
-    assert not files & {find_module_file(name) for name in REPORTING_MODULES}
+    assert not files & {module.find_module_file(name) for name in module.REPORTING_MODULES}
     assert not any(file.is_relative_to(ROOT / name) for name in ("submission/search", "training") for file in files)
