@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,6 @@ def test_corpus_has_the_fingerprint_and_documents_of_rank(tmp_path: Path) -> Non
     pd.testing.assert_frame_equal(corpus.documents, dataset.documents)
     assert (corpus.get_supplied_ranking(lambda docnos: set()), corpus.ranking_file) == (None, None)
     assert corpus.topics.empty
-
-
-def test_corpus_needs_no_topics(tmp_path: Path) -> None:
-    shutil.copy(SAMPLE / "idebate.json", tmp_path)
-    assert len(Corpus.from_paths(tmp_path).documents) == 80
 
 
 def test_queries_change_the_fingerprint_but_not_that_of_the_corpus() -> None:
