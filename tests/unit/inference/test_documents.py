@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -31,16 +32,36 @@ TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard 
 CORPUS = pd.DataFrame(
     {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
 )
+TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
+CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 
 
-def test_nan_scores_fail_with_their_document(tmp_path: Path) -> None:
-    ranker = KNRM(KNRM.Config(vocabulary=4, dimensions=8)).eval()
-    torch.nn.init.constant_(ranker.linear.weight, torch.nan)
-    checkpoint = RankerCheckpoint(ranker, WordTokeniser(Vocabulary(["zoos", "golf"]), MaxLengths()), "a test")
-    tokens = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
-    candidates = pd.DataFrame({"qid": ["1", "2"], "docno": ["d", "a"]})
+@pytest.fixture
+def knrm() -> RankerCheckpoint:
+    torch.manual_seed(0)
+    ranker = KNRM(KNRM.Config(vocabulary=8, dimensions=8)).eval()
+    ranker.cpu_batch_size = ranker.shard_size = 2
+    vocabulary = Vocabulary(["zoos", "are", "cruel", "golf", "wild", "animals"])
+    return RankerCheckpoint(ranker, WordTokeniser(vocabulary, MaxLengths()), "a test")
+
+
+def score(checkpoint: RankerCheckpoint, directory: Path, candidates: pd.DataFrame = CANDIDATES) -> np.ndarray:
+    return score_documents(candidates, TOKENS, checkpoint, CPU, ArtifactStore(directory, {}))
+
+
+def test_candidates_are_scored_in_order(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+    queries, premises = dict(TOPICS.to_numpy().tolist()), dict(CORPUS.to_numpy().tolist())
+    expected = [float(knrm.score([(queries[qid], premises[docno])])[0]) for qid, docno in CANDIDATES.to_numpy()]
+    np.testing.assert_allclose(score(knrm, tmp_path), expected, rtol=0, atol=1e-6)
+    assert len(set(expected)) > 3
+    assert sorted(file.name for file in tmp_path.glob("part*")) == [f"part-0000{index}.npy" for index in range(3)]
+    assert score(knrm, tmp_path, CANDIDATES[:0]).shape == (0,)
+
+
+def test_nan_scores_fail_with_their_document(knrm: RankerCheckpoint, tmp_path: Path) -> None:
+    torch.nn.init.constant_(knrm.network.linear.weight, torch.nan)
     with pytest.raises(CheckpointError, match="document d for topic 1"):
-        score_documents(candidates, tokens, checkpoint, CPU, ArtifactStore(tmp_path, {}))
+        score(knrm, tmp_path)
 
 
 def test_documents_are_loaded_once_for_equal_tokens() -> None:

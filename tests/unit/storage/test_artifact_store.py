@@ -24,6 +24,23 @@ from submission.storage.artifact_store import (
 JOURNAL = f"{MANIFEST}.journal"
 
 
+def test_files_are_built_together(tmp_path: Path) -> None:
+    builds: list[int] = []
+
+    def write(first: Path, second: Path) -> None:
+        builds.append(1)
+        first.write_text("1")
+        second.write_text("2")
+
+    def build() -> list[str]:
+        return [file.read_text() for file in ArtifactStore(tmp_path, {}).build_files(["a", "b"], write)]
+
+    assert (build(), build(), len(builds)) == (["1", "2"], ["1", "2"], 1)
+    (tmp_path / "b").write_text("3")
+    assert (build(), len(builds)) == (["1", "2"], 2)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "b", MANIFEST]
+
+
 def test_failed_build_leaves_no_files(tmp_path: Path) -> None:
     def write(file: Path) -> None:
         file.write_text("half")

@@ -158,6 +158,11 @@ def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in module.parse_source(SOURCE.encode()).imports
 
 
+def test_training_depends_on_indirect_imports() -> None:
+    files = module.list_dependency_files("training.studies.argument_quality.protocol")
+    assert {*map(module.find_module_file, ("training.fitting.training_loop", "submission.models.bert"))} <= {*files}
+
+
 def test_prepared_data_are_independent_of_systems() -> None:
     for name in ("pairs", "word_vectors", "term_weighting", "quality", "tagged_documents"):
         files = module.list_dependency_files(f"training.data.{name}")

@@ -18,6 +18,7 @@ from training.data.pair_tables import TrainingPairs, ValidationQueries
 from training.data.split import CANDIDATES_PER_QUERY
 from training.fitting.recipe import Recipe, TrainingSettings
 from training.tasks.contrastive import ContrastiveSpec, ContrastiveTask
+from training.tasks.distillation import _shift_to_zero
 
 CPU = torch.device("cpu")
 CONCLUSIONS = [[2, 3], [4], [2, 3], [5, 1]]  # 1 is the unknown word
@@ -108,6 +109,10 @@ TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "S
 )
 def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
     assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
+
+
+def test_labels_are_relative_to_the_minimum() -> None:
+    assert _shift_to_zero(np.array([3.0, -1.0, 0.5]), np.array([0, 2])).tolist() == [4.0, 1.5]
 
 
 def test_half_of_the_documents_are_top_ranks_and_the_rest_sampled() -> None:
