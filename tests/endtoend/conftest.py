@@ -6,11 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertModel
 
 from submission.systems.execution import Execution
-from tests.conftest import TINY_BERT, build_tiny_tokenizer
+from tests.unit.training.conftest import write_encoder
 from training.__main__ import main
 
 Capture = pytest.CaptureFixture[str]
@@ -32,12 +30,7 @@ def execute(make_execution: Execute, corpus_with_topics: Path, checkpoints_copy:
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Write a tiny untrained BERT encoder and make its directory the only one with pretrained encoders."""
     monkeypatch.setattr("submission.inference.pretrained.ENCODER_DIR", tmp_path / "encoders")
-    folder, tokenizer = tmp_path / "encoders" / "tiny", build_tiny_tokenizer()
-    torch.manual_seed(0)
-    sizes = {**TINY_BERT, "vocab_size": tokenizer.get_vocab_size(), "max_position_embeddings": 64}
-    BertModel(BertConfig(**sizes)).save_pretrained(folder)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    return folder
+    return write_encoder(tmp_path / "encoders" / "tiny", 0, layers=2)
 
 
 @pytest.fixture

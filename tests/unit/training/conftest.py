@@ -30,13 +30,13 @@ def other_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_encoder(tmp_path_factory.mktemp("others") / "other", 1)
 
 
-def write_encoder(folder: Path, seed: int, **config_fields: float) -> Path:
-    """Write a four-layer BERT with random weights to `folder` in Hugging Face format and return `folder`."""
-    folder.mkdir()
+def write_encoder(folder: Path, seed: int, layers: int = 4, **config_fields: float) -> Path:
+    """Write a tiny BERT with random weights to `folder` in Hugging Face format and return `folder`."""
+    folder.mkdir(parents=True)
     tokenizer = build_tiny_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     torch.manual_seed(seed)
-    sizes = {**TINY_BERT, "num_hidden_layers": 4, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
+    sizes = {**TINY_BERT, "num_hidden_layers": layers, "max_position_embeddings": 64, "vocab_size": tokenizer.get_vocab_size()}
     BertModel(BertConfig(**sizes, **config_fields)).save_pretrained(folder)
     return folder
 
