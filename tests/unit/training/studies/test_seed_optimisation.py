@@ -53,14 +53,7 @@ def build_pool(*pairs: tuple[str, str]) -> SentencePool:
     return SentencePool.from_pairs(pd.DataFrame([(*pair, "t") for pair in pairs], columns=["first", "second", "topic"]))
 
 
-@pytest.mark.parametrize(
-    ("k", "expected"),
-    [
-        (1, [[0, 1], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7]]),
-        (2, [[0, 1], [0, 4], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7], [4, 5]]),
-    ],
-)
-def test_bm25_pairs_match_hand_computed_values(k: int, expected: list[list[int]]) -> None:
+def test_bm25_pairs_match_hand_computed_values() -> None:
     # Gold pairs (0 and 5, …) are excluded. "Eat" is rarer than "lions", so that 1 prefers 2 to 4 and 5; ties go to the first.
     sentences = build_pool(
         ("lions roar loud", "lions sleep"),
@@ -69,22 +62,18 @@ def test_bm25_pairs_match_hand_computed_values(k: int, expected: list[list[int]]
         ("birds fly", "ships sail"),
         ("lions hunt", "bells ring"),
     )
-    assert pair_by_bm25(sentences, k).tolist() == expected
-    assert pair_by_bm25(build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), k).tolist() == []
+    assert pair_by_bm25(sentences, 1).tolist() == [[0, 1], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7]]
+    assert pair_by_bm25(sentences, 2).tolist() == [[0, 1], [0, 4], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7], [4, 5]]
+    assert pair_by_bm25(build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), 1).tolist() == []
 
 
-@pytest.mark.parametrize(
-    ("k", "expected"),
-    [
-        (1, [[0, 1], [1, 2], [1, 3], [1, 5], [3, 4]]),
-        (2, [[0, 1], [0, 4], [1, 2], [1, 3], [1, 5], [2, 4], [3, 4], [4, 5]]),
-    ],
-)
-def test_semantic_pairs_match_hand_computed_values(k: int, expected: list[list[int]]) -> None:
+def test_semantic_pairs_match_hand_computed_values() -> None:
     sentences = build_pool(("a", "d"), ("b", "e"), ("c", "f"))
     angles = np.deg2rad([0, 20, 60, 10, 20, 100])  # the tie of b and e goes to b; each excludes its gold partner
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1) * [[1], [2], [4], [8], [16], [1]]
-    assert pair_by_cosine(sentences, vectors, k).tolist() == expected
+    assert pair_by_cosine(sentences, vectors, 1).tolist() == [[0, 1], [1, 2], [1, 3], [1, 5], [3, 4]]
+    pairs = [[0, 1], [0, 4], [1, 2], [1, 3], [1, 5], [2, 4], [3, 4], [4, 5]]
+    assert pair_by_cosine(sentences, vectors, 2).tolist() == pairs
 
 
 def test_random_pairs_are_all_pairs_within_topics(sentences: SentencePool) -> None:
