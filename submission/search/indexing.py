@@ -19,7 +19,7 @@ from submission.systems.execution import CheckpointStore, Component, Execution, 
 
 log = logging.getLogger(__name__)
 
-SAMPLE_SIZE, WARM_UP_SIZE = 64, 4  # documents by which time and space are estimated
+SAMPLE_SIZE, WARM_UP_SIZE = 256, 4  # documents by which time and space are estimated
 
 
 def run_index(args: argparse.Namespace) -> None:
