@@ -43,19 +43,24 @@ def build_unwritable_error(path: Path, error: OSError) -> OutputError:
 def write_atomic(file: Path, content: str | bytes) -> None:
     """Write a file so that it always has either its complete old or its complete new content.
 
-    A link is followed; a device or FIFO, such as /dev/stdout, is written to, as a rename would replace it.
+    A link is followed. A device or FIFO, such as /dev/stdout, is written to, as a rename would replace it; writing to a FIFO
+    that no process reads fails.
     """
     data = escape_undecodable(content).encode() if isinstance(content, str) else content
-    temporary = get_temporary_path(file)
+    target = file.resolve()
+    temporary = get_temporary_path(target)
     try:
-        if file.is_symlink() or (file.exists() and not file.is_file()):
-            file.write_bytes(data)
+        if target.exists() and not target.is_file():
+            descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)  # waits for no reader
+            os.set_blocking(descriptor, True)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(data)
             return
         with temporary.open("wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(file)
+        temporary.replace(target)
     except OSError as error:
         remove_if_possible(temporary)
         raise build_unwritable_error(file, error) from None
