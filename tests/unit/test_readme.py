@@ -21,6 +21,7 @@ READMES = (  # in reading order, which is also the order in which their commands
     "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
     "training/results/deepct.md", "training/results/targer.md", "training/studies/augmented_sbert/README.md",
     "training/studies/argument_quality/README.md", "training/fusion/README.md", "training/results/distillation.md",
+    "training/results/trials.md", "training/results/argument_quality_folds.md", "training/results/augmented_sbert_sweeps.md",
     "training/results/README.md", "tests/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
 SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # maximum sizes in bytes; all others have at most MAX_SIZE

@@ -17,6 +17,13 @@ from training.evaluation.similarity import parse_system_name
 from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
 from training.paths import SYSTEM_MEANS
+from training.report.experiments import (
+    format_deepct_table,
+    format_quality_table,
+    format_steps_table,
+    format_sweeps_table,
+    format_trials_table,
+)
 
 CROSS_VALIDATED_RUN = f"{PRIMARY_SYSTEM} (cross-validated)"
 TABLE_MEASURES = (*HEADLINE_MEASURES, "nDCG@10 all", "MAP all", "judged@5")
@@ -27,6 +34,11 @@ SECTION_FILES = {  # file of each generated section
     "commands": "submission/README.md",
     "systems": "submission/systems/README.md",
     "results": "training/results/README.md",
+    "trials": "training/results/trials.md",
+    "deepct": "training/results/trials.md",
+    "losses": "training/results/argument_quality_folds.md",
+    "sweeps": "training/results/augmented_sbert_sweeps.md",
+    "steps": "training/results/augmented_sbert_sweeps.md",
 }
 
 
@@ -39,7 +51,11 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     """
     best_systems, results = format_best_table(means_csv, checkpoints), format_results_table(means_csv, checkpoints)
     commands, systems = format_tira_commands(checkpoints), format_systems_table()
-    contents = {"best": best_systems, "commands": commands, "systems": systems, "results": results}
+    contents = {
+        "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
+        "deepct": format_deepct_table(), "losses": format_quality_table(), "sweeps": format_sweeps_table(),
+        "steps": format_steps_table(),
+    }  # fmt: skip
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
 
