@@ -66,7 +66,7 @@ class Commands:
         self._subparsers = parser.add_subparsers(required=True, metavar=metavar)
 
     def add_group(self, name: str, description: str, metavar: str) -> Self:
-        """Add a subcommand with subcommands of its own; return the `Commands` to which these are added."""
+        """Add a subcommand that has subcommands; return the `Commands` to which these are added."""
         return type(self)(self._add_parser(name, description), metavar)
 
     def add(self, name: str, handler: Handler, description: str, aliases: Sequence[str] = ()) -> argparse.ArgumentParser:

@@ -94,7 +94,7 @@ def abbreviate(text: str, max_length: int = 80) -> str:
 
 
 def abbreviate_list(ids: Sequence[str], max_count: int = 5) -> str:
-    """Join at most `max_count` abbreviated ids with commas; an ellipsis stands for the others."""
+    """Join at most `max_count` abbreviated ids with commas; an ellipsis replaces the remaining ids."""
     return ", ".join(map(abbreviate, ids[:max_count])) + (", …" if len(ids) > max_count else "")
 
 

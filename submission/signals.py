@@ -17,7 +17,7 @@ _callbacks: list[Callable[[], object]] = []  # run before exiting
 def install_handlers() -> None:
     """Install handlers that exit on SIGINT and SIGTERM; connect closed standard streams to the null device.
 
-    A closed stdin is empty, writing to a closed stdout fails, and what is written to a closed stderr is lost.
+    A closed stdin is empty, writing to a closed stdout fails, and messages to a closed stderr are lost.
     """
     for descriptor in range(3):  # else the next opened file would get the descriptor of a closed stream and receive messages
         try:

@@ -213,7 +213,7 @@ def encode_texts(
 
     The longest texts are encoded first, so that GPU memory is allocated once.
     """
-    max_tokens = get_max_batch_tokens(device, precision)
+    max_tokens = get_max_batch_tokens(device, precision) // 2  # small, because the last batch of each length is filled
     batches = batch_by_shape([len(text) for text in texts], _round_up_length, max_tokens)
 
     def compute(rows: np.ndarray) -> Tensor:

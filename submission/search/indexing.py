@@ -41,7 +41,7 @@ def build_indexes(components: Sequence[Component], execution: Execution) -> None
     document_count = len(execution.documents.searchable_docnos)
     seconds, size = _estimate(components, execution)
     free = shutil.disk_usage(execution.cache_directory.directory).free
-    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), less what is in the cache"
+    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free); cached indexes are not built again"
     log.info(message, document_count, seconds, size / 1e6, free / 1e6)
     for component in components:
         component.build_index(execution)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -147,48 +148,49 @@ def _compare_lengths(args: argparse.Namespace) -> None:
 
 
 def _run_sbert_study(args: argparse.Namespace) -> None:
-    from submission.inference.device import choose_device
     from submission.inference.pretrained import PretrainedEncoder
-    from submission.storage.atomic_files import write_atomic
-    from submission.storage.cache_directory import CacheDirectory
-    from training.evaluation.tables import merge_rows, read_rows_to_keep
-    from training.parallel import get_default_process_count
     from training.studies.augmented_sbert.study import run_study
-    from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
-    student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
-    output = options.prepare_result_file(args, f"augmented_sbert{f'_{teacher.folder.name}' if args.teacher else ''}.csv")
-    device, parts = choose_device(args.device), list(dict.fromkeys(args.parts or SBERT_PARTS))
-    previous_rows = read_rows_to_keep(output, "task", parts)  # read first, to fail before hours of training
-    with CacheDirectory(args.work_dir, output.parent) as cache:
-        settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
-        processes = args.processes or get_default_process_count(device)
-        results = run_study(args.input_dir, parts, args.repetitions, settings, teacher, student, cache, device, processes)
-    write_atomic(output, merge_rows(results, previous_rows, "task", list(SBERT_PARTS), 2))
+    suffix = f"_{PretrainedEncoder(args.teacher).folder.name}" if args.teacher else ""
+    results = _run_sbert(args, run_study, f"augmented_sbert{suffix}.csv", "task", args.parts, SBERT_PARTS)
     columns = ["task", "network", "test", "published_test", "dev", "silver_pairs", "seconds"]
     print(results[columns].to_string(index=False, float_format="%.2f", na_rep=""))
 
 
 def _run_sbert_sweeps(args: argparse.Namespace) -> None:
+    from training.studies.augmented_sbert.sweeps import run_sweeps
+
+    results = _run_sbert(args, run_sweeps, "augmented_sbert_sweeps.csv", "sweep", args.sweeps, SBERT_SWEEPS)
+    print(results.to_string(index=False, float_format="%.2f", na_rep=""))
+
+
+def _run_sbert(
+    args: argparse.Namespace,
+    run: Callable[..., pd.DataFrame],
+    file_name: str,
+    column: str,
+    names: Sequence[str] | None,
+    all_names: Sequence[str],
+) -> pd.DataFrame:
+    """Run the named parts of a study of Augmented SBERT (None: all), and update their rows in its CSV; return these rows."""
     from submission.inference.device import choose_device
     from submission.inference.pretrained import PretrainedEncoder
     from submission.storage.atomic_files import write_atomic
     from submission.storage.cache_directory import CacheDirectory
     from training.evaluation.tables import merge_rows, read_rows_to_keep
     from training.parallel import get_default_process_count
-    from training.studies.augmented_sbert.sweeps import run_sweeps
     from training.studies.augmented_sbert.trial import TEACHER, TEACHER_CONFIGS, Settings
 
     student, teacher = PretrainedEncoder(args.student), PretrainedEncoder(args.teacher or args.student)
-    output = options.prepare_result_file(args, "augmented_sbert_sweeps.csv")
-    device, sweeps = choose_device(args.device), list(dict.fromkeys(args.sweeps or SBERT_SWEEPS))
-    previous_rows = read_rows_to_keep(output, "sweep", sweeps)  # read first, to fail before hours of training
+    output = options.prepare_result_file(args, file_name)
+    device, names = choose_device(args.device), list(dict.fromkeys(names or all_names))
+    previous_rows = read_rows_to_keep(output, column, names)  # read first, to fail before hours of training
     with CacheDirectory(args.work_dir, output.parent) as cache:
         settings = Settings(teacher=TEACHER_CONFIGS.get(teacher.folder.name, TEACHER), seed=args.seed)
         processes = args.processes or get_default_process_count(device)
-        results = run_sweeps(args.input_dir, sweeps, args.repetitions, settings, teacher, student, cache, device, processes)
-    write_atomic(output, merge_rows(results, previous_rows, "sweep", SBERT_SWEEPS, 2))
-    print(results.to_string(index=False, float_format="%.2f", na_rep=""))
+        results = run(args.input_dir, names, args.repetitions, settings, teacher, student, cache, device, processes)
+    write_atomic(output, merge_rows(results, previous_rows, column, list(all_names), 2))
+    return results
 
 
 def _compare_students(args: argparse.Namespace) -> None:
