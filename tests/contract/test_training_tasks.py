@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -197,8 +198,10 @@ def test_stopped_runs_resume_with_the_same_bytes(
     assert re.findall(r"Resuming at step (\d+)", caplog.text) == ["3", "3", "6"]
     train(recipe, work, resumed)
     assert f"{work / resumed}: already complete, skipped" in caplog.text
-    with pytest.raises(UsageError, match="saved with another recipe, other tables or other vectors; pass --restart"):
+    with pytest.raises(UsageError, match="saved with another recipe, other data or other code; pass --restart"):
         train(replace(recipe, seed=1), work, resumed)
+    with patch("training.fitting.fit.code_fingerprint", return_value="edited"), pytest.raises(UsageError, match="other code"):
+        train(recipe, work, resumed)
     (run_dir / "state.pt").write_bytes(b"garbage")
     with pytest.raises(InputError, match=r"(?s)state.pt: damaged .* pass --restart"):
         train(recipe, work, resumed)

@@ -30,6 +30,7 @@ from submission.storage.checkpoint_directory import (
     verify_files,
     write_with_provenance,
 )
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.text.tokenisers import Tokeniser
 from training.cards import render_card
 from training.data.work_directory import hash_json
@@ -72,7 +73,7 @@ def fit(
     Raises:
         InputError: If data are not prepared.
         UsageError: If the vectors do not fit the network, training.epochs does not fit its frozen layers, an earlier run used
-            another recipe, or the task cannot be trained in several processes.
+            another recipe, data or code, or the task cannot be trained in several processes.
         TrainingError: If the loss is not finite, or the network gives all validation inputs the same score.
         OutputError: If `checkpoint_dir` holds other files, or the checkpoint cannot be written; the previous one remains.
     """
@@ -148,7 +149,8 @@ def _train(run: _Run, run_dir: Path, device: torch.device, restart: bool, proces
     """Start or resume a training run and write the selected network as the final checkpoint; skip a complete run."""
     network, recipe, curve = run.trainee.network, run.recipe, run.recipe.task.curve
     optimiser = run.trainee.build_optimiser(recipe.training.learning_rate, recipe.encoder.learning_rate)
-    state, is_main_process = TrainingState(hash_json([run.provenance, run.task.file_hashes])), processes.rank == 0
+    code = code_fingerprint(type(network).__module__, type(run.task).__module__, train.__module__)
+    state, is_main_process = TrainingState(hash_json([run.provenance, run.task.file_hashes, code])), processes.rank == 0
     if is_main_process:
         create_directory(run_dir)
         recover_directory(run_dir / BEST_DIR)

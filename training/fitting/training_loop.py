@@ -99,7 +99,7 @@ class TrainingState:
 
         Raises:
             InputError: If the state is damaged.
-            UsageError: If the state was saved with other settings or data.
+            UsageError: If the state was saved with other settings, data or code.
         """
         path = run_dir / STATE_FILE
         if not path.exists():
@@ -111,7 +111,7 @@ class TrainingState:
         except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             raise InputError(f"{path}: damaged ({error}); pass --restart to start over") from None
         if state.fingerprint != self.fingerprint:
-            raise UsageError(f"{path}: saved with another recipe, other tables or other vectors; pass --restart to discard it")
+            raise UsageError(f"{path}: saved with another recipe, other data or other code; pass --restart to discard it")
         return content
 
     def restore(self, content: dict[str, Any], network: Network, optimiser: torch.optim.Optimizer) -> None:
