@@ -53,18 +53,15 @@ def test_valid_rankings_round_trip(valid_rows: list[Row]) -> None:
         decode_rankings(encode_rankings(rankings)[:-3])
 
 
-@pytest.mark.parametrize(
-    ("invalid_rows", "message"),
-    [
-        ([*VALID_ROWS, ("3", "a", 1, 1.0)], "topic 3: not in the input"),
-        ([SECOND, FIRST], "topic 2: out of topic order"),
-        ([FIRST, SECOND, ("1", "x", 2, 1.0)], "topic 1: unknown document .x, rank 2"),
-        ([FIRST, SECOND, ("1", "b", 2, 1.0)], "topic 1: duplicate document"),
-        ([FIRST, SECOND, ("1", "a", 3, 1.0)], "topic 1: ranks must be"),
-        ([FIRST, ("1", "a", 1, float("nan"))], "topic 1: score not finite"),
-        ([FIRST, SECOND, ("1", "a", 2, 3.5)], "topic 1: score increases .a, rank 2, score 3.5"),
-    ],
-)
+@pytest.mark.parametrize(("invalid_rows", "message"), [
+    ([*VALID_ROWS, ("3", "a", 1, 1.0)], "topic 3: not in the input"),
+    ([SECOND, FIRST], "topic 2: out of topic order"),
+    ([FIRST, SECOND, ("1", "x", 2, 1.0)], "topic 1: unknown document .x, rank 2"),
+    ([FIRST, SECOND, ("1", "b", 2, 1.0)], "topic 1: duplicate document"),
+    ([FIRST, SECOND, ("1", "a", 3, 1.0)], "topic 1: ranks must be"),
+    ([FIRST, ("1", "a", 1, float("nan"))], "topic 1: score not finite"),
+    ([FIRST, SECOND, ("1", "a", 2, 3.5)], "topic 1: score increases .a, rank 2, score 3.5"),
+])  # fmt: skip
 def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         validate_rankings(build_rankings(invalid_rows), TOPICS, {"x"})
@@ -75,13 +72,10 @@ def test_invalid_rankings_raise(invalid_rows: list[Row], message: str) -> None:
 BELOW_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
-@pytest.mark.parametrize(
-    ("scores", "written"),
-    [
-        ([1, 1, BELOW_ONE, 0.5], ["1.0", "0.99999994", "0.9999999", "0.5"]),  # ties are broken by minimal decrements
-        ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),  # no exponents
-    ],
-)
+@pytest.mark.parametrize(("scores", "written"), [
+    ([1, 1, BELOW_ONE, 0.5], ["1.0", "0.99999994", "0.9999999", "0.5"]),  # ties are broken by minimal decrements
+    ([1, 1, 1, 1e-12, -2e9], ["1.0", "0.99999994", "0.9999999", "0.000000000001", "-2000000000.0"]),  # no exponents
+])  # fmt: skip
 def test_written_scores_decrease_strictly(scores: list[float], written: list[str]) -> None:
     frame = pd.DataFrame({"qid": "1", "docno": list("abcde")[: len(scores)], "score": np.array(scores, dtype=np.float32)})
     rows = [line.split(" ") for line in format_run(rank_by_score(frame, TOPICS), "t-x").splitlines()]
@@ -91,15 +85,12 @@ def test_written_scores_decrease_strictly(scores: list[float], written: list[str
     ]
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [("1", "a", 1, 0.0), ("1", "b", 2, -np.inf)],
-        [SECOND, ("1", "b", 2, 1.0)],
-        [SECOND, ("1", "a", 3, 1.0)],
-        [("1", "a", 1, 1.0), ("1", "b", 2, 2.0)],
-    ],
-)
+@pytest.mark.parametrize("rows", [
+    [("1", "a", 1, 0.0), ("1", "b", 2, -np.inf)],
+    [SECOND, ("1", "b", 2, 1.0)],
+    [SECOND, ("1", "a", 3, 1.0)],
+    [("1", "a", 1, 1.0), ("1", "b", 2, 2.0)],
+])  # fmt: skip
 def test_invalid_rankings_are_not_formatted(rows: list[Row]) -> None:
     with pytest.raises(ValueError, match="topic 1: "):
         format_run(build_rankings(rows), "t")

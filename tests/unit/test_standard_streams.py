@@ -51,13 +51,10 @@ def test_unwritable_output_is_an_error(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "redirection", "code"),
-    [
-        ("search --system bm25", "<&-", 0), ("search --system bm25", "0>/dev/null", 3),
-        ("systems", ">&-", 5), ("systems", "2>/dev/full", 0), ("search --system x", "2>/dev/full", 2), ("rank --x", "2>&-", 2),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "redirection", "code"), [
+    ("search --system bm25", "<&-", 0), ("search --system bm25", "0>/dev/null", 3),
+    ("systems", ">&-", 5), ("systems", "2>/dev/full", 0), ("search --system x", "2>/dev/full", 2), ("rank --x", "2>&-", 2),
+])  # fmt: skip
 def test_closed_and_full_streams(arguments: str, redirection: str, code: int) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     shell = ["sh", "-c", f"exec {sys.executable} -m submission {arguments} {redirection}"]

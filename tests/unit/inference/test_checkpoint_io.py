@@ -46,16 +46,13 @@ def test_checkpoints_load_as_saved(name: str, directory: Path) -> None:
         assert stored[key].dtype == (torch.float16 if key.startswith(HALF_PRECISION[name]) else torch.float32), key
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "change"),
-    [
-        ("knrm", "model.safetensors", lambda content: save(load(content), {"note": "same"})),
-        ("knrm", "config.json", lambda content: content.replace(b'"dropout": 0.2', b'"dropout": 0.3')),
-        ("deepct", "config.json", lambda content: content.replace(b'"scale": 100', b'"scale": 99')),
-        ("deepct", "tokenizer.json", lambda content: content + b"\n"),
-        ("targer", "config.json", lambda content: content.replace(b'"dropout": 0.5', b'"dropout": 0.4')),
-    ],
-)
+@pytest.mark.parametrize(("name", "file", "change"), [
+    ("knrm", "model.safetensors", lambda content: save(load(content), {"note": "same"})),
+    ("knrm", "config.json", lambda content: content.replace(b'"dropout": 0.2', b'"dropout": 0.3')),
+    ("deepct", "config.json", lambda content: content.replace(b'"scale": 100', b'"scale": 99')),
+    ("deepct", "tokenizer.json", lambda content: content + b"\n"),
+    ("targer", "config.json", lambda content: content.replace(b'"dropout": 0.5', b'"dropout": 0.4')),
+])  # fmt: skip
 def test_changed_files_change_the_fingerprint(name: str, file: str, change: Callable[[bytes], bytes], directory: Path) -> None:
     before = LOADERS[name](directory).fingerprint
     assert LOADERS[name](directory).fingerprint == before
@@ -66,16 +63,13 @@ def test_changed_files_change_the_fingerprint(name: str, file: str, change: Call
     assert LOADERS[name](directory).fingerprint != before  # although the probe passes
 
 
-@pytest.mark.parametrize(
-    ("name", "target", "replacement"),
-    [
-        ("knrm", "submission.text.normalisation.load_stop_words", frozenset),
-        ("knrm", "submission.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
-        ("deepct", "submission.models.enrichers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
-        ("deepct", "submission.text.passages.SENTENCE_END", re.compile("(?!)")),
-        ("targer", "submission.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
-    ],
-)
+@pytest.mark.parametrize(("name", "target", "replacement"), [
+    ("knrm", "submission.text.normalisation.load_stop_words", frozenset),
+    ("knrm", "submission.models.rankers.knrm.KNRM.score_features", lambda self, features: torch.zeros(len(features))),
+    ("deepct", "submission.models.enrichers.deepct.DeepCT.forward", lambda self, ids, mask: torch.zeros(ids.shape)),
+    ("deepct", "submission.text.passages.SENTENCE_END", re.compile("(?!)")),
+    ("targer", "submission.models.crf.CRF.decode", lambda self, emissions, mask: mask.long()),
+])  # fmt: skip
 def test_changed_code_fails_the_probe(name: str, target: str, replacement: object, directory: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(target, replacement)
     with pytest.raises(CheckpointError, match="the text processing or the network has changed"):

@@ -53,19 +53,14 @@ def test_threads_do_not_exceed_cpu_cores(monkeypatch: pytest.MonkeyPatch) -> Non
 NONE, V1 = "max 100000", "cpu.cfs_quota_us"
 
 
-@pytest.mark.parametrize(
-    ("memberships", "quotas", "expected"),
-    [
-        (["0::/a/b"], {"cpu.max": NONE, "a/cpu.max": "100000 100000", "a/b/cpu.max": NONE}, 1),
-        (["0::/a/b"], {"a/cpu.max": "300000 100000", "a/b/cpu.max": "150000 100000"}, 2),
-        (["0::/a (deleted)"], {"cpu.max": "50000 100000"}, 1),
-        (["0::/"], {"cpu.max": NONE}, 8),
-        (["3:cpu,cpuacct:/a/b"], {f"cpu/a/{V1}": "250000", f"cpu/a/b/{V1}": "-1"}, 3),
-        (["5:memory:/m", "1:cpu:/"], {"m/cpu.max": "1 1", f"cpu/{V1}": "-1"}, 8),
-        (["1:cpuset:/a", "0::/../b"], {f"cpu/a/{V1}": "100000"}, 8),
-        ([], {}, 8),
-    ],
-)
+@pytest.mark.parametrize(("memberships", "quotas", "expected"), [
+    (["0::/a/b"], {"cpu.max": NONE, "a/cpu.max": "100000 100000", "a/b/cpu.max": NONE}, 1),
+    (["0::/a/b"], {"a/cpu.max": "300000 100000", "a/b/cpu.max": "150000 100000"}, 2),
+    (["0::/a (deleted)"], {"cpu.max": "50000 100000"}, 1), (["0::/"], {"cpu.max": NONE}, 8),
+    (["3:cpu,cpuacct:/a/b"], {f"cpu/a/{V1}": "250000", f"cpu/a/b/{V1}": "-1"}, 3),
+    (["5:memory:/m", "1:cpu:/"], {"m/cpu.max": "1 1", f"cpu/{V1}": "-1"}, 8),
+    (["1:cpuset:/a", "0::/../b"], {f"cpu/a/{V1}": "100000"}, 8), ([], {}, 8),
+])  # fmt: skip
 def test_tightest_quota_of_nested_cgroups_limits_cores(
     memberships: list[str], quotas: dict[str, str], expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,26 +33,22 @@ def test_valid_run_has_no_issues(tmp_path: Path) -> None:
     assert (issue.level, issue.message) == (TIRA_ERROR, "run.txt and run.txt.gz; delete one")
 
 
-@pytest.mark.parametrize(
-    ("level", "line_number", "line", "message"),
-    [
-        (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
-        (STRICTER, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
-        (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5; expected less than 3.5"),
-        (STRICTER, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
-        (TIRA_ERROR, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
-        (TIRA_ERROR, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
-        (STRICTER, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
-        (STRICTER, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"),
-        (STRICTER, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
-        (STRICTER, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
-        (STRICTER, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
-        (TIRA_ERROR, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
-        (TIRA_ERROR, 1, "# a comment", "'# a comment'; delete it before submitting"),
-        (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
-        (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
-    ],
-)
+@pytest.mark.parametrize(("level", "line_number", "line", "message"), [
+    (STRICTER, 1, "1 Q0 a1 1 nan me-knrm", "invalid score 'nan'; expected a finite number"),
+    (STRICTER, 1, "1 Q0 a1 1 1e-3 me-knrm", "score 1e-3; expected decimal notation"),
+    (STRICTER, 2, "1 Q0 a2 2 3.5 me-knrm", "score 3.5; expected less than 3.5"),
+    (STRICTER, 2, "1 Q0 a2 3 1.0 me-knrm", "rank 3; expected 2"),
+    (TIRA_ERROR, 2, "1 Q0 a2 2.0 1.0 me-knrm", "rank 2.0; expected an integer"),
+    (TIRA_ERROR, 2, "1 Q0 a1 2 1.0 me-knrm", "duplicate document a1 in topic 1 (first in line 1)"),
+    (STRICTER, 2, "1 Q0 a9 2 1.0 me-knrm", "document a9; check the corpus version"),
+    (STRICTER, 1, "1 0 a1 1 3.5 me-knrm", "'0'; expected Q0"), (STRICTER, 3, "9 Q0 a1 1 3.5 me-knrm", "topic 9"),
+    (STRICTER, 5, "1 Q0 a3 3 -2.0 me-knrm", "topic 1 is not contiguous"),
+    (STRICTER, 4, "3 Q0 a3 1 2.0 other", "tag 'other'; expected the same tag"),
+    (TIRA_ERROR, 1, "1 Q0 a1 1 3.5", "5 fields; expected 6"),
+    (TIRA_ERROR, 1, "# a comment", "'# a comment'; delete it before submitting"),
+    (STRICTER, 1, "1\tQ0\ta1\t1\t3.5\tme-knrm", "expected one space between fields"),
+    (TIRA_ERROR, 1, "1 Q0 a\u00a01 1 3.5 me-knrm", "ids must be non-empty, without whitespace or invisible characters"),
+])  # fmt: skip
 def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: int, line: str, message: str) -> None:
     lines = [*VALID_LINES[: line_number - 1], line, *VALID_LINES[line_number:], *EXTRA_LINE]
     issues = find_issues(tmp_path, lines)
@@ -62,25 +58,21 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
     assert (status == _fmt.ERROR) == any(issue.level == TIRA_ERROR for issue in issues), issues
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        (
-            ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"],
-            [
-                (TIRA_ERROR, "wrong number of fields"), (TIRA_ERROR, "too few lines"), (TIRA_ERROR, "too few topics"),
-                (STRICTER, "non-finite score"), (STRICTER, "unknown document"), (STRICTER, "ranks not consecutive from 1"),
-                (STRICTER, "topics without documents"),
-            ],
-        ),
-        ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
-        (
-            [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES],
-            [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "topics without documents")],
-        ),
-    ],
-    ids=["errors first", "topics in another order", "topic numbers with a suffix"],
-)  # fmt: skip
+@pytest.mark.parametrize(("lines", "expected"), [
+    (
+        ["2 Q0 a9 2 nan me-knrm", "1 Q0 a1 1 1.0 me knrm"],
+        [
+            (TIRA_ERROR, "wrong number of fields"), (TIRA_ERROR, "too few lines"), (TIRA_ERROR, "too few topics"),
+            (STRICTER, "non-finite score"), (STRICTER, "unknown document"), (STRICTER, "ranks not consecutive from 1"),
+            (STRICTER, "topics without documents"),
+        ],
+    ),
+    ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
+    (
+        [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES],
+        [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "topics without documents")],
+    ),
+], ids=["errors first", "topics in another order", "topic numbers with a suffix"])  # fmt: skip
 def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
 
@@ -88,27 +80,24 @@ def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected
 LINES = [f"{qid} Q0 a{rank} {{{rank}}} {5 - rank} t" for qid in TOPICS for rank in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "summary"),
-    [
-        ([line.format(0, 0, 1, 2) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 0; expected 1"),
-        ([line.format(0, 7, 7, 7) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 7; expected 1"),
-        (
-            [f"{line[0]}{line.format(0, 1, 2, 3)}" for line in LINES],
-            "unknown topic in 3 topics: line 1: topic 11 is not in the",
-        ),
-        (
-            [line.format(0, 1, 2, 3) for line in LINES[::3] + LINES[1::3] + LINES[2::3]],
-            "topic not contiguous in 3 topics: line 4",
-        ),
-        ([line.format(0, 3, 2, 1) for line in LINES], "line 2: ranks and scores disagree in 3 of 3 topics; first in topic 1"),
-        ([line.format(0, 1, 3, 2) for line in sorted(LINES, key=lambda line: line[6])], "ranks and scores disagree in 3 of 3"),
-        (
-            [line.format(0, 1, 2, 3) for line in LINES[3:6]],
-            "2 of 3 topics are not in the run (1, 3); evaluators count them as 0",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("lines", "summary"), [
+    ([line.format(0, 0, 1, 2) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 0; expected 1"),
+    ([line.format(0, 7, 7, 7) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 7; expected 1"),
+    (
+        [f"{line[0]}{line.format(0, 1, 2, 3)}" for line in LINES],
+        "unknown topic in 3 topics: line 1: topic 11 is not in the",
+    ),
+    (
+        [line.format(0, 1, 2, 3) for line in LINES[::3] + LINES[1::3] + LINES[2::3]],
+        "topic not contiguous in 3 topics: line 4",
+    ),
+    ([line.format(0, 3, 2, 1) for line in LINES], "line 2: ranks and scores disagree in 3 of 3 topics; first in topic 1"),
+    ([line.format(0, 1, 3, 2) for line in sorted(LINES, key=lambda line: line[6])], "ranks and scores disagree in 3 of 3"),
+    (
+        [line.format(0, 1, 2, 3) for line in LINES[3:6]],
+        "2 of 3 topics are not in the run (1, 3); evaluators count them as 0",
+    ),
+])  # fmt: skip
 def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary: str) -> None:
     summaries = summarise_issues(tmp_path, find_issues(tmp_path, lines))
     assert any(summary in line for line in summaries), summaries
@@ -147,23 +136,19 @@ def to_json_lines(*arguments: Any) -> str:
     return "\n".join(map(json.dumps, arguments))
 
 
-@pytest.mark.parametrize(
-    ("topics", "files", "expected"),
-    [
-        (
-            TITLES,
-            {"args-me.json": json.dumps({"arguments": INVALID}), "idebate.json": json.dumps({"arguments": INVALID[:3]})},
-            ["topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 3: invalid id 'a b'",
-             "argument 4 (id a3): ", "argument 5 (id a4): ", "idebate.json, argument 3: inv", "argument a1 occurs 4 times"],
-        ),
-        (
-            ONE_TOPIC, {"args-me.json": '{"arguments": []}',
-                        "args-me.jsonl": to_json_lines({"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan})},
-            ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
-        ),
-    ],
-    ids=["ids and fields", "lines"],
-)  # fmt: skip
+@pytest.mark.parametrize(("topics", "files", "expected"), [
+    (
+        TITLES,
+        {"args-me.json": json.dumps({"arguments": INVALID}), "idebate.json": json.dumps({"arguments": INVALID[:3]})},
+        ["topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 3: invalid id 'a b'",
+         "argument 4 (id a3): ", "argument 5 (id a4): ", "idebate.json, argument 3: inv", "argument a1 occurs 4 times"],
+    ),
+    (
+        ONE_TOPIC, {"args-me.json": '{"arguments": []}',
+                    "args-me.jsonl": to_json_lines({"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan})},
+        ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
+    ),
+], ids=["ids and fields", "lines"])  # fmt: skip
 def test_all_issues_of_an_input_are_reported(
     topics: list[tuple[str, str]], files: dict[str, str], expected: list[str],
     make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],

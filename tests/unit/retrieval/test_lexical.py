@@ -87,20 +87,17 @@ def test_scores_match_hand_computed_values(six_documents: TermIndex) -> None:
     assert textbook == pytest.approx([-3.294772, -4.359483], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("feedback", "weighted_terms", "weights", "expected"),
-    [
-        (  # law ties with school: the term decides
-            "equal", True, {"teacher": 0.46, "tenur": 0.46, "law": 0.08},
-            {1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677},
-        ),
-        (
-            "equal", False, {"teacher": 1 / 3, "tenur": 1 / 3, "law": 1 / 3},
-            {1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392},
-        ),
-        ("score", True, {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}, None),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("feedback", "weighted_terms", "weights", "expected"), [
+    (  # law ties with school: the term decides
+        "equal", True, {"teacher": 0.46, "tenur": 0.46, "law": 0.08},
+        {1: 1.742504, 2: 0.642233, 4: 0.077354, 5: 0.038677},
+    ),
+    (
+        "equal", False, {"teacher": 1 / 3, "tenur": 1 / 3, "law": 1 / 3},
+        {1: 1.742504, 2: 0.914270, 4: 0.444785, 5: 0.222392},
+    ),
+    ("score", True, {"teacher": 0.520476, "tenur": 0.444881, "law": 0.034643}, None),
+])  # fmt: skip
 def test_expansion_matches_hand_computed_values(
     six_documents: TermIndex, feedback: str, weighted_terms: bool, weights: dict[str, float], expected: dict[int, float] | None
 ) -> None:
@@ -113,15 +110,11 @@ def test_expansion_matches_hand_computed_values(
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-@pytest.mark.parametrize(
-    "expansion",
-    [
-        RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1),
-        RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
-        RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
-    ],
-    ids=["weight 1 of the query", "no expansion terms", "terms in at most a sixth of the documents"],
-)
+@pytest.mark.parametrize("expansion", [
+    RM3(2, 3, 1.0, min_df=1, max_df_ratio=1.1),
+    RM3(2, 0, 0.3, min_df=1, max_df_ratio=1.1),
+    RM3(2, 3, 0.3, min_df=1, max_df_ratio=1 / 6),
+], ids=["weight 1 of the query", "no expansion terms", "terms in at most a sixth of the documents"])  # fmt: skip
 def test_expansion_without_terms_keeps_the_query(six_documents: TermIndex, model: Model, expansion: RM3) -> None:
     expanded = expand_query(six_documents, QUERY, model, expansion)
     assert get_scores(six_documents, expanded, model) == get_scores(six_documents, QUERY, model)

@@ -69,54 +69,43 @@ def test_corpus_fingerprint_covers_all_texts() -> None:
     assert len(fingerprints) == 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
-        ([], "arguments: empty; pass at least one argument"),
-        (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
-        (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
-        (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
-        (pd.DataFrame({"docno": ["7", 7], "premise": ["b", "c"]}), "arguments: duplicate docno 7; ids must be unique"),
-        *(
-            (
-                pd.DataFrame({"docno": [docno], "premise": ["b"]}),
-                f"arguments: invalid docno {docno!r}; use an integer, or a string",
-            )
-            for docno in (7.0, True, None, "a b", "", b"a")
-        ),
-        (Path("/nonexistent"), "/nonexistent: input not found"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ("one text", "arguments is a single string; pass a list of texts, a data frame, or a Path"),
+    ([], "arguments: empty; pass at least one argument"),
+    (["a", "b\ud800"], "arguments: premise of 2 has a lone surrogate at index 1; remove it because UTF-8 cannot encode it"),
+    (pd.DataFrame({"docno": ["a"]}), "arguments: missing column premise; expected docno, premise instead of docno"),
+    (pd.DataFrame({"docno": ["a", "a"], "premise": ["b", "c"]}), "arguments: duplicate docno a; ids must be unique"),
+    (pd.DataFrame({"docno": ["7", 7], "premise": ["b", "c"]}), "arguments: duplicate docno 7; ids must be unique"),
+    *(
+        (
+            pd.DataFrame({"docno": [docno], "premise": ["b"]}),
+            f"arguments: invalid docno {docno!r}; use an integer, or a string",
+        )
+        for docno in (7.0, True, None, "a b", "", b"a")
+    ),
+    (Path("/nonexistent"), "/nonexistent: input not found"),
+])  # fmt: skip
 def test_invalid_arguments_raise(arguments: Any, message: str) -> None:
     with pytest.raises(SubmissionError, match=re.escape(message)):
         build_corpus(arguments)
 
 
-@pytest.mark.parametrize(
-    ("queries", "message"),
-    [
-        ("", "empty query; enter at least one word"),
-        ("zoo " * MAX_QUERY_CHARACTERS, f"query has {4 * MAX_QUERY_CHARACTERS - 1} characters ('zoo zoo zoo"),
-        (["a", 7], "queries: query of 2 is 7; expected a string"),
-        (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
-    ],
-)
+@pytest.mark.parametrize(("queries", "message"), [
+    ("", "empty query; enter at least one word"),
+    ("zoo " * MAX_QUERY_CHARACTERS, f"query has {4 * MAX_QUERY_CHARACTERS - 1} characters ('zoo zoo zoo"),
+    (["a", 7], "queries: query of 2 is 7; expected a string"),
+    (pd.DataFrame({"qid": ["1"], "text": ["a"]}), "queries: missing column query; expected qid, query"),
+])  # fmt: skip
 def test_invalid_queries_raise(queries: Any, message: str) -> None:
     with pytest.raises(SubmissionError, match=re.escape(message)):
         build_topics(queries)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
-        ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"),
-        ("zoo\udcffs", "zoo\ufffds"),
-        ("z" * MAX_QUERY_CHARACTERS, "z" * MAX_QUERY_CHARACTERS),
-    ],
-    ids=lambda text: ascii(text)[:20],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("  Should zoos\tbe\nabolished? ", "Should zoos be abolished?"),
+    ("zoos\0and\x1b[31mcages\x07", "zoos and [31mcages"), ("zoo\udcffs", "zoo\ufffds"),
+    ("z" * MAX_QUERY_CHARACTERS, "z" * MAX_QUERY_CHARACTERS),
+], ids=lambda text: ascii(text)[:20])  # fmt: skip
 def test_whitespace_and_control_characters_are_replaced(text: str, expected: str) -> None:
     assert clean_query(text) == expected
 

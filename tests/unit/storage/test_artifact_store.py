@@ -102,15 +102,10 @@ def test_long_manifest_is_rewritten_rarely(tmp_path: Path, monkeypatch: pytest.M
     assert len((tmp_path / JOURNAL).read_bytes().split()) == 210 - 202
 
 
-@pytest.mark.parametrize(
-    ("damage", "lost"),
-    [
-        (lambda lines: [*lines[:-1], lines[-1][:-5]], FILE_COUNT - 1),
-        (lambda lines: [b"[]", *lines[1:], b""], FILE_COUNT - 3),
-        (lambda lines: [b"\xff", *lines[1:], b""], FILE_COUNT - 3),
-    ],
-    ids=["incomplete", "another type", "not UTF-8"],
-)
+@pytest.mark.parametrize(("damage", "lost"), [
+    (lambda lines: [*lines[:-1], lines[-1][:-5]], FILE_COUNT - 1), (lambda lines: [b"[]", *lines[1:], b""], FILE_COUNT - 3),
+    (lambda lines: [b"\xff", *lines[1:], b""], FILE_COUNT - 3),
+], ids=["incomplete", "another type", "not UTF-8"])  # fmt: skip
 def test_damaged_journal_entry_loses_only_its_file(
     long_store: Path, damage: Callable[[list[bytes]], list[bytes]], lost: int
 ) -> None:

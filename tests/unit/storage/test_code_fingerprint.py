@@ -55,15 +55,11 @@ EDITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("modules", "shallow", "expected"),
-    [
-        ((), (), {"rank", "near", "within"}),
-        (("submission.rank",), (), {"rank", "near", "within"}),
-        (("submission.rank",), ("submission.near",), {"rank", "near"}),
-        (("submission.within",), ("submission.near",), {"near", "within"}),
-    ],
-)
+@pytest.mark.parametrize(("modules", "shallow", "expected"), [
+    ((), (), {"rank", "near", "within"}), (("submission.rank",), (), {"rank", "near", "within"}),
+    (("submission.rank",), ("submission.near",), {"rank", "near"}),
+    (("submission.within",), ("submission.near",), {"near", "within"}),
+])  # fmt: skip
 def test_imported_computations_count(toy: Path, modules: tuple[str, ...], shallow: tuple[str, ...], expected: set[str]) -> None:
     edited = {
         name for name in EDITS if changes_fingerprint(toy / f"submission/{name}.py", *EDITS[name], *modules, shallow=shallow)

@@ -31,30 +31,24 @@ TRANSFORMS: dict[str, Callable[[str], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "expected"),
-    [
-        ("normalise", "Should teachers get tenure?", "teachers get tenure"),
-        ("normalise", "Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
-        ("normalise", "Don’t ban women’s rights", "ban womens rights"),
-        ("normalise", "9/11: an inside-job", "9 11 inside job"),
-        ("normalise", "To be, or not to be?", "to be, or not to be?"),
-        ("normalise", "  Is   École\tgood ", "école good"),
-        ("premise", "Yes, it IS!!!", "yes <comma> it is <exclamation_mark>"),
-        ("premise", "see https://example.org/a?b=1 and www.example.org now", "see and now"),
-        ("premise", "the 9th of 42", "the nine th of forty two"),
-        ("premise", "no no no, really really", "no <comma> really"),
-        ("premise", "12" * 30, "<number>"),
-        ("premise", "women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
-        ("premise", "'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
-        ("sanitise", "a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
-        ("sanitise", "\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
-        ("sanitise", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
-        ("sanitise", "cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"),
-        ("sanitise", "\ud800", "\ufffd"),
-        ("query", "Should women's 9/11 memorials be free?", "womens nine eleven memorials free"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "expected"), [
+    ("normalise", "Should teachers get tenure?", "teachers get tenure"),
+    ("normalise", "Don't ban women's rights", "ban womens rights"),  # don't is a stop word with and without its apostrophe
+    ("normalise", "Don’t ban women’s rights", "ban womens rights"),
+    ("normalise", "9/11: an inside-job", "9 11 inside job"), ("normalise", "To be, or not to be?", "to be, or not to be?"),
+    ("normalise", "  Is   École\tgood ", "école good"),
+    ("premise", "Yes, it IS!!!", "yes <comma> it is <exclamation_mark>"),
+    ("premise", "see https://example.org/a?b=1 and www.example.org now", "see and now"),
+    ("premise", "the 9th of 42", "the nine th of forty two"), ("premise", "no no no, really really", "no <comma> really"),
+    ("premise", "12" * 30, "<number>"),
+    ("premise", "women's “rights”", "womens <quotation_mark> rights <quotation_mark>"),
+    ("premise", "'quoted' – 5€", "<apostrophe> quoted <apostrophe> <hyphen_minus> five <euro_sign>"),  # noqa: RUF001
+    ("sanitise", "a\x1b[31mb\x07\0c", "a\ufffd[31mb\ufffd\ufffdc"),
+    ("sanitise", "\u202egnp.exe", "\ufffdgnp.exe"),  # reverses the direction
+    ("sanitise", "\u0645\u06cc\u200c\u062e", "\u0645\u06cc\u200c\u062e"),
+    ("sanitise", "cafe\u0301 👩\u200d🚀", "cafe\u0301 👩\u200d🚀"), ("sanitise", "\ud800", "\ufffd"),
+    ("query", "Should women's 9/11 memorials be free?", "womens nine eleven memorials free"),
+])  # fmt: skip
 def test_texts_are_transformed(name: str, text: str, expected: str) -> None:
     assert TRANSFORMS[name](text) == expected
 
@@ -67,17 +61,13 @@ def test_stop_words_are_those_of_2020() -> None:
     assert load_stop_words() == {word.replace("'", "") for word in words}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "no " * 500 + "end",  # collapses to one word
-        "see https://example.org/" + "a" * 900 + " and more " * 300,  # no whitespace where it would be cut
-        "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
-        "x" * 5000,
-        ". . . 12 12 a-b " * 200,
-    ],
-    ids=lambda text: text[:12],
-)
+@pytest.mark.parametrize("text", [
+    "no " * 500 + "end",  # collapses to one word
+    "see https://example.org/" + "a" * 900 + " and more " * 300,  # no whitespace where it would be cut
+    "Σίσυφος ΟΔΟΣ, women's 1,000 “rights”…\n\u2003" * 60,
+    "x" * 5000,
+    ". . . 12 12 a-b " * 200,
+], ids=lambda text: text[:12])  # fmt: skip
 @pytest.mark.parametrize("max_tokens", [1, 50, 180])
 def test_tokenise_prefix_equals_prefix_of_all_tokens(text: str, max_tokens: int) -> None:
     assert tokenise_prefix(text, max_tokens, tokenise_premise) == tokenise_premise(text)[:max_tokens]

@@ -9,19 +9,14 @@ from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
 
 
-@pytest.mark.parametrize(
-    ("text", "terms"),
-    [
-        ("", []),
-        ("Teachers' tenure — isn't it OUTDATED?", ["teachers", "tenure", "outdated"]),
-        ("women’s rights", ["womens", "rights"]),
-        ("9/11, 2nd e-mail_address", ["9", "11", "2nd", "e", "mail", "address"]),
-        ("“École”\u2013東京…naïve ÉTÉ", ["école", "東京", "naïve", "été"]),
-        ("to be, or not to be", []),
-        ("a\0b\x1bc \ud800 \ufffe", ["b", "c"]),
-        ("ǅungla Straße", ["ǆungla", "straße"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "terms"), [
+    ("", []),
+    ("Teachers' tenure — isn't it OUTDATED?", ["teachers", "tenure", "outdated"]),
+    ("women’s rights", ["womens", "rights"]),
+    ("9/11, 2nd e-mail_address", ["9", "11", "2nd", "e", "mail", "address"]),
+    ("“École”\u2013東京…naïve ÉTÉ", ["école", "東京", "naïve", "été"]),
+    ("to be, or not to be", []), ("a\0b\x1bc \ud800 \ufffe", ["b", "c"]), ("ǅungla Straße", ["ǆungla", "straße"]),
+])  # fmt: skip
 def test_analyse_text(text: str, terms: list[str]) -> None:
     assert TermAnalyser("none").analyse(text) == terms
 

@@ -40,16 +40,13 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: pytest.CaptureFi
         assert f"unrecognized arguments: --{flag}" not in run_until_exit([*command.split(), f"--{flag}"], 2, capsys)
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
-        (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),
-        (["tune", "tfr_bert", *QRELS], "no --work-dir; add the directory prepared by `prepare quality`"),
-        (["tune", "tfr_bert", *QRELS, "--qrels", "b=b"], "2 qrels files; pass exactly one --qrels"),
-        (["tune", "dirichlet", *QRELS], "no output directory; add -o DIR or --work-dir WORK_DIR"),
-    ],
-)
+@pytest.mark.parametrize(("command", "message"), [
+    (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
+    (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),
+    (["tune", "tfr_bert", *QRELS], "no --work-dir; add the directory prepared by `prepare quality`"),
+    (["tune", "tfr_bert", *QRELS, "--qrels", "b=b"], "2 qrels files; pass exactly one --qrels"),
+    (["tune", "dirichlet", *QRELS], "no output directory; add -o DIR or --work-dir WORK_DIR"),
+])  # fmt: skip
 def test_missing_inputs_are_named(
     command: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,14 +68,11 @@ def test_measures_have_two_names() -> None:
         options.parse_measure("nDCG@6")
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("bm25-b0.4", "bm25-b0.4"), ("runs/bm25-b0.75", "bm25-b0.75"), ("input.BM25.gz", "input.BM25"), ("v1.2.txt", "v1.2"),
-        ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
-        ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "name"), [
+    ("bm25-b0.4", "bm25-b0.4"), ("runs/bm25-b0.75", "bm25-b0.75"), ("input.BM25.gz", "input.BM25"), ("v1.2.txt", "v1.2"),
+    ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
+    ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
+])  # fmt: skip
 def test_names_keep_dots_and_escape_bytes(text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "work.d").mkdir()
     monkeypatch.chdir(tmp_path / "work.d")

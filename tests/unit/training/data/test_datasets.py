@@ -74,30 +74,26 @@ def test_webis_reader_returns_grades_and_ranks(tmp_path: Path) -> None:
 TEXTS, TOPICS, RANKING = (f"webis-argquality20-{name}.csv" for name in ("arguments", "topics", "ranking"))
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
-        (UKP, "rank\t", "score\t", "line 1: unexpected header; expected the columns #id, rank, argument"),
-        (UKP, "\tBOO!", "", "line 2: 2 fields; expected 3"),
-        (UKP, "0.004", "low", "line 3: rank is 'low'; expected a number between 0 and 1"),
-        (UKP, "BOO!", " <br/> ", "line 2: empty text"),
-        (UKP, "a3", "a1", "line 4: duplicate a1"),
-        (UKP, "BOO!", "\udcff", "line 2: not valid UTF-8"),
-        (UKP, FILES[UKP][1].partition("\n")[2], "", "no rows below the header"),
-        (BWS, "0.5", "1.5", "line 2: score is '1.5'; expected a number between 0"),
-        (BWS, "Abortion", "Golf", "line 2: unknown topic 'Golf'; expected one of Cloning"),
-        (BWS, ' ",', ",", "malformed table"),
-        (MRPC, "\n0", "\n2", "line 2: invalid quality '2'; expected 0 or 1"),
-        (TEXTS, "\n1,2,7,", "\n9,2,7,", "line 4: topic is '9'; expected one of 1, 2, 3"),
-        (TEXTS, "\n1,2,7,", "\n1,1,7,", "line 4: duplicate text 7-1 of topic 1"),
-        (TEXTS, ",False,", ",No,", "line 2: Is Argument? is 'No'; expected one of True, False"),
-        (TEXTS, ",9,True,-4.0", ",9,True,many", "line 2: Combined Quality is 'many'; expected a number between -10"),
-        (TEXTS, ",9,True,-4.0", ',9,"True,-4.0', "malformed table (unexpected end of data)"),
-        (TOPICS, "1,Places,", "Places,", "line 2: 3 fields; expected 4"),
-        (RANKING, "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
-        (RANKING, "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
-    ],
-)
+@pytest.mark.parametrize(("name", "old", "new", "message"), [
+    (UKP, "rank\t", "score\t", "line 1: unexpected header; expected the columns #id, rank, argument"),
+    (UKP, "\tBOO!", "", "line 2: 2 fields; expected 3"),
+    (UKP, "0.004", "low", "line 3: rank is 'low'; expected a number between 0 and 1"),
+    (UKP, "BOO!", " <br/> ", "line 2: empty text"), (UKP, "a3", "a1", "line 4: duplicate a1"),
+    (UKP, "BOO!", "\udcff", "line 2: not valid UTF-8"),
+    (UKP, FILES[UKP][1].partition("\n")[2], "", "no rows below the header"),
+    (BWS, "0.5", "1.5", "line 2: score is '1.5'; expected a number between 0"),
+    (BWS, "Abortion", "Golf", "line 2: unknown topic 'Golf'; expected one of Cloning"),
+    (BWS, ' ",', ",", "malformed table"),
+    (MRPC, "\n0", "\n2", "line 2: invalid quality '2'; expected 0 or 1"),
+    (TEXTS, "\n1,2,7,", "\n9,2,7,", "line 4: topic is '9'; expected one of 1, 2, 3"),
+    (TEXTS, "\n1,2,7,", "\n1,1,7,", "line 4: duplicate text 7-1 of topic 1"),
+    (TEXTS, ",False,", ",No,", "line 2: Is Argument? is 'No'; expected one of True, False"),
+    (TEXTS, ",9,True,-4.0", ",9,True,many", "line 2: Combined Quality is 'many'; expected a number between -10"),
+    (TEXTS, ",9,True,-4.0", ',9,"True,-4.0', "malformed table (unexpected end of data)"),
+    (TOPICS, "1,Places,", "Places,", "line 2: 3 fields; expected 4"),
+    (RANKING, "1,BM25,0,7,", "1,BM25,0,8,", "is not judged in webis-argquality20-arguments.csv"),
+    (RANKING, "1,BM25,0,", "1,BM52,0,", "line 2: Model is 'BM52'; expected one of BM25, DPH, DirichletLM"),
+])  # fmt: skip
 def test_readers_report_file_and_line_of_faults(tmp_path: Path, name: str, old: str, new: str, message: str) -> None:
     file = write_webis(tmp_path) / name
     read, content, _ = FILES[name] if name in FILES else (None, file.read_text(encoding="utf-8"), None)
@@ -109,26 +105,19 @@ def test_readers_report_file_and_line_of_faults(tmp_path: Path, name: str, old: 
     assert str(file) in str(error_info.value)
 
 
-@pytest.mark.parametrize(
-    ("read", "name", "message"),
-    [
-        (ukp_conv_arg_rank.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
-        (ibm_argq.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
-    ],
-)
+@pytest.mark.parametrize(("read", "name", "message"), [
+    (ukp_conv_arg_rank.read_list, "ants.csv", "rename it to <debate>_<stance>.csv"),
+    (ibm_argq.read_list, "We-like-ants-(PRO).tsv", "autonomous cars"),
+])  # fmt: skip
 def test_files_of_unknown_debates_are_refused(read: Reader, name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("task", "sizes", "published"),  # published: sizes of Thakur et al. 2021
-    [
-        ("bws_cross", [200, 40, 80], [2125, 425, 850]),
-        ("bws_in", [233, 45, 42], [2471, 478, 451]),
-        ("mrpc", [67, 11, 12], [4340, 731, 730]),
-    ],
-)
+@pytest.mark.parametrize(("task", "sizes", "published"), [  # published: sizes of Thakur et al. 2021
+    ("bws_cross", [200, 40, 80], [2125, 425, 850]), ("bws_in", [233, 45, 42], [2471, 478, 451]),
+    ("mrpc", [67, 11, 12], [4340, 731, 730]),
+])  # fmt: skip
 def test_splits_have_published_sizes_and_are_disjoint(
     task: str, sizes: list[int], published: list[int], tmp_path: Path
 ) -> None:

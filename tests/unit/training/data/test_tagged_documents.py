@@ -28,34 +28,28 @@ def read(directory: Path, data: str, content: str) -> list[TaggedDocument]:
     return read_documents(directory, SOURCES[data])
 
 
-@pytest.mark.parametrize(
-    ("data", "content", "expected"),
-    [
-        ("essays", ESSAY + "\n" + GOLF, [ESSAY_ROWS, GOLF_ROWS]),  # punctuation is split from words
-        ("essays", "-DOCSTART-\ne-Golf P-B\nends P-I\n", ["e/B-P -/I-P Golf/I-P ends/I-P"]),
-        ("essays", GOLF + ESSAY + GOLF.replace("P-B\nends P-I", "O\nends O"), [GOLF_ROWS, ESSAY_ROWS]),  # a duplicate
-        ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),  # an empty document
-    ],
-)
+@pytest.mark.parametrize(("data", "content", "expected"), [
+    ("essays", ESSAY + "\n" + GOLF, [ESSAY_ROWS, GOLF_ROWS]),  # punctuation is split from words
+    ("essays", "-DOCSTART-\ne-Golf P-B\nends P-I\n", ["e/B-P -/I-P Golf/I-P ends/I-P"]),
+    ("essays", GOLF + ESSAY + GOLF.replace("P-B\nends P-I", "O\nends O"), [GOLF_ROWS, ESSAY_ROWS]),  # a duplicate
+    ("webd", WEBD, ["Zoos/B-B go/B-R and/I-R on/B-F", "Fine/B-P ,/O Zoos/B-C"]),  # an empty document
+])  # fmt: skip
 def test_reader_splits_tokens_and_drops_duplicates(tmp_path: Path, data: str, content: str, expected: list[str]) -> None:
     documents = read(tmp_path, data, content)
     assert [" ".join(map("/".join, zip(document.tokens, document.tags, strict=True))) for document in documents] == expected
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("are MC-I", "are", r"es\.txt, line 4: 1 field \(are\); expected a token and its tag"),
-        ("are MC-I", "are O O", r"line 4: 3 fields"),
-        ("are MC-I", "are MD-B", r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
-        ("are MC-I", "are B-B", r"line 4: unknown tag 'B-B'"),
-        ("are MC-I", "are C-I", r"line 4: C-I follows B-MC; a component must start with C-B"),
-        ("small C-B", "small C-I", r"line 7: C-I follows O"),
-        (DOCUMENT, "zoos O\n" + DOCUMENT, r"line 1: token before the first -DOCSTART-"),
-        (ESSAY, "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
-        ("are", "caf\udce9", r"es\.txt, line 4: not valid UTF-8"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ("are MC-I", "are", r"es\.txt, line 4: 1 field \(are\); expected a token and its tag"),
+    ("are MC-I", "are O O", r"line 4: 3 fields"),
+    ("are MC-I", "are MD-B", r"line 4: unknown tag 'MD-B'; did you mean 'MC-B'\?"),
+    ("are MC-I", "are B-B", r"line 4: unknown tag 'B-B'"),
+    ("are MC-I", "are C-I", r"line 4: C-I follows B-MC; a component must start with C-B"),
+    ("small C-B", "small C-I", r"line 7: C-I follows O"),
+    (DOCUMENT, "zoos O\n" + DOCUMENT, r"line 1: token before the first -DOCSTART-"),
+    (ESSAY, "-DOCSTART- -X- O O\n", r"es\.txt: contains no documents; download it again"),
+    ("are", "caf\udce9", r"es\.txt, line 4: not valid UTF-8"),
+])  # fmt: skip
 def test_reader_reports_the_line_of_malformed_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=r"es\.txt: cannot be read"):
         read_documents(tmp_path, SOURCES["essays"])
@@ -91,16 +85,12 @@ PASSAGE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("passage", "reference", "expected"),
-    [
-        (PASSAGE, REFERENCE, ["awareness", "domestic", "increase", "increasing", "violence"]),
-        (PASSAGE, "", []),
-        ("the should be", "The should be", []),
-        ("women's rights, women-only", "Women’s right", ["rights", "women"]),
-        ("naïve 東京 x1", "Naïve, 東京: X1", ["naïve", "x1", "東京"]),
-    ],
-)
+@pytest.mark.parametrize(("passage", "reference", "expected"), [
+    (PASSAGE, REFERENCE, ["awareness", "domestic", "increase", "increasing", "violence"]),
+    (PASSAGE, "", []), ("the should be", "The should be", []),
+    ("women's rights, women-only", "Women’s right", ["rights", "women"]),
+    ("naïve 東京 x1", "Naïve, 東京: X1", ["naïve", "x1", "東京"]),
+])  # fmt: skip
 def test_matching_words_equal_those_of_hollatz_table_3_3(passage: str, reference: str, expected: list[str]) -> None:
     assert find_matching_words(passage, reference, TermAnalyser("porter")) == expected
 

@@ -30,15 +30,12 @@ def test_randomisation_test_equals_enumeration() -> None:
     assert result["p_t"] == pytest.approx(0.0531, abs=2e-4)
 
 
-@pytest.mark.parametrize(
-    ("p", "corrected"),
-    [
-        ([0.04, 0.01, 0.5, 0.02], [0.08, 0.04, 0.5, 0.06]),  # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
-        ([0.6, 0.5], [1.0, 1.0]),  # at most 1
-        ([0.02, 0.021], [0.04, 0.04]),  # monotone
-        ([0.02, np.nan, 0.03], [0.04, np.nan, 0.04]),
-    ],
-)
+@pytest.mark.parametrize(("p", "corrected"), [
+    ([0.04, 0.01, 0.5, 0.02], [0.08, 0.04, 0.5, 0.06]),  # sorted .01 .02 .04 .5 → times 4 3 2 1 → .04 .06 .08 .5
+    ([0.6, 0.5], [1.0, 1.0]),  # at most 1
+    ([0.02, 0.021], [0.04, 0.04]),  # monotone
+    ([0.02, np.nan, 0.03], [0.04, np.nan, 0.04]),
+])  # fmt: skip
 def test_holm_correction(p: list[float], corrected: list[float]) -> None:
     np.testing.assert_allclose(apply_holm_correction(np.array(p)), corrected)
 

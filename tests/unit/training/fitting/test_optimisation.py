@@ -46,14 +46,11 @@ def test_latent_terms_are_rarity_weighted_cosines() -> None:
     assert set(terms[0]) == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(
-    ("ranker", "message"),
-    [
-        (KNRM(KNRM.Config(22, 6)), "applies only to snrm without hidden layers"),
-        (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "applies only to snrm without hidden layers"),
-        (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
-    ],
-)
+@pytest.mark.parametrize(("ranker", "message"), [
+    (KNRM(KNRM.Config(22, 6)), "applies only to snrm without hidden layers"),
+    (SNRM(SNRM.Config(22, 6, latent=4, hidden=(5,))), "applies only to snrm without hidden layers"),
+    (SNRM(SNRM.Config(22, 6, latent=21)), "network.latent is 21, but the vocabulary has only 20 words"),
+])  # fmt: skip
 def test_unsuitable_networks_are_refused(ranker: Ranker, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         initialise_from_clusters(ranker, build_word_vectors(), ClusterInitialisation(), 0)

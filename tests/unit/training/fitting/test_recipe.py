@@ -55,37 +55,33 @@ def test_recipe_defaults_and_overrides(tmp_path: Path) -> None:
     assert snrm.batch_size == snrm.micro_batch_size  # all premises of the batch are negatives
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "unknown recipe 'knmr'; did you mean 'knrm'"),
-        ('rankr = "knrm"', "unknown key rankr; did you mean 'ranker'"),
-        (GOOD.replace("epochs", "epoch"), "unknown key training.epoch; did you mean 'epochs'"),
-        (GOOD.replace("kernels", "kernel"), "unknown key network.kernel; did you mean 'kernels'"),
-        (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
-        (GOOD.replace("= 8", "= 12"), "batch_size (32) must be a multiple of training.micro_batch_size (12)"),
-        ("ranker = ", "cannot be read as TOML"),
-        (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
-        ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
-        ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
-        (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected at least 1"),
-        (GOOD + "learning_rate = nan", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
-        (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
-        ("training = 3", "training must be a table"),
-        ("seed = 1", "set exactly one of `ranker` and `enricher`"),
-        (GOOD + '[quality]\ndatasets = ["ukp"]', "[quality] supports tfr_bert, not knrm; change the network or the task table"),
-        ('ranker = "tfr_bert"', "tfr_bert cannot be trained on pairs; use [quality]"),
-        ('enricher = "targer"', "targer cannot be trained on pairs; use [language_model] or [tagging]"),
-        ('enricher = "deepct"\n[distillation]', "[distillation] supports rankers, but deepct is an enricher"),
-        ('enricher = "deepct"\n[term_weighting]\n[lengths]\nquery = 5', "[lengths] is for rankers; set an enricher's lengths"),
-        ('enricher = "targer"\n[tagging]\ndatasets = []', "tagging.datasets is []; expected essays, webd or both"),
-        (QUALITY.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.quality.datasets[0]`"),  # testing only
-        (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
-        (QUALITY + '[pairs]\nhard_negatives = "dirichlet"', "[pairs] and [quality]: a recipe has at most one task table"),
-        (GOOD + "l1_weight = 0.1\n[distillation]", "training.l1_weight applies to [pairs] only; remove it"),
-        (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    (None, "unknown recipe 'knmr'; did you mean 'knrm'"),
+    ('rankr = "knrm"', "unknown key rankr; did you mean 'ranker'"),
+    (GOOD.replace("epochs", "epoch"), "unknown key training.epoch; did you mean 'epochs'"),
+    (GOOD.replace("kernels", "kernel"), "unknown key network.kernel; did you mean 'kernels'"),
+    (GOOD.replace("knrm", "kmrm"), "unknown ranker 'kmrm'; did you mean 'knrm'"),
+    (GOOD.replace("= 8", "= 12"), "batch_size (32) must be a multiple of training.micro_batch_size (12)"),
+    ("ranker = ", "cannot be read as TOML"),
+    (GOOD + '[encoder]\nname = "bert"', "knrm has no pretrained encoder; remove [encoder]"),
+    ('ranker = "vanilla_bert"\nmax_terms = 5', "vanilla_bert takes its vocabulary from its tokeniser; remove max_terms"),
+    ('ranker = "vanilla_bert"\n[lengths]\nquery = 30', "lengths.query is 30; BERT networks read at most 20"),
+    (GOOD + "[lengths]\npremise = 0", "lengths.premise is 0; expected at least 1"),
+    (GOOD + "learning_rate = nan", "Expected `float` > 0.0 - at `$.training.learning_rate`"),
+    (GOOD.replace("= 11", '= "many"'), "network.kernels: Expected `int`, got `str`"),
+    ("training = 3", "training must be a table"), ("seed = 1", "set exactly one of `ranker` and `enricher`"),
+    (GOOD + '[quality]\ndatasets = ["ukp"]', "[quality] supports tfr_bert, not knrm; change the network or the task table"),
+    ('ranker = "tfr_bert"', "tfr_bert cannot be trained on pairs; use [quality]"),
+    ('enricher = "targer"', "targer cannot be trained on pairs; use [language_model] or [tagging]"),
+    ('enricher = "deepct"\n[distillation]', "[distillation] supports rankers, but deepct is an enricher"),
+    ('enricher = "deepct"\n[term_weighting]\n[lengths]\nquery = 5', "[lengths] is for rankers; set an enricher's lengths"),
+    ('enricher = "targer"\n[tagging]\ndatasets = []', "tagging.datasets is []; expected essays, webd or both"),
+    (QUALITY.replace('"ukp"', '"webis"'), "Invalid enum value 'webis' - at `$.quality.datasets[0]`"),  # testing only
+    (QUALITY.replace('"ukp"', '"ukp", "ukp"'), "quality.datasets is ['ukp', 'ukp']; expected ukp, ibm or both"),
+    (QUALITY + '[pairs]\nhard_negatives = "dirichlet"', "[pairs] and [quality]: a recipe has at most one task table"),
+    (GOOD + "l1_weight = 0.1\n[distillation]", "training.l1_weight applies to [pairs] only; remove it"),
+    (SNRM + "[clusters]\nidf = 1.0\n", "unknown key clusters.idf; Valid: rarity_exponent, threshold"),
+])  # fmt: skip
 def test_invalid_recipes_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
     (tmp_path / "mine.toml").write_text(text or "")
     with pytest.raises(UsageError, match=re.escape(message)):
@@ -106,19 +102,16 @@ def test_schedule_shuffles_each_epoch() -> None:
     assert [len(plan.batch(step)) for step in range(4)] == [3, 3, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("settings", "validations", "factors"),
-    [
-        ({"epochs": 2, "validations_per_epoch": 2}, [1, 3, 5, 7], [1] * 8),
-        ({"epochs": 2, "validations_per_epoch": 2, "max_steps": 7}, [1, 3, 5, 6], [1] * 7),
-        ({"epochs": 1, "validations_per_epoch": 8, "linear_decay": True}, [0, 1, 2, 3], [1, 0.75, 0.5, 0.25]),
-        ({"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25}, [3, 7, 11], [1 / 3, 2 / 3, *[1] * 10]),
-        (
-            {"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25, "linear_decay": True},
-            [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "validations", "factors"), [
+    ({"epochs": 2, "validations_per_epoch": 2}, [1, 3, 5, 7], [1] * 8),
+    ({"epochs": 2, "validations_per_epoch": 2, "max_steps": 7}, [1, 3, 5, 6], [1] * 7),
+    ({"epochs": 1, "validations_per_epoch": 8, "linear_decay": True}, [0, 1, 2, 3], [1, 0.75, 0.5, 0.25]),
+    ({"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25}, [3, 7, 11], [1 / 3, 2 / 3, *[1] * 10]),
+    (
+        {"epochs": 3, "validations_per_epoch": 1, "warmup_fraction": 0.25, "linear_decay": True},
+        [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
+    ),
+])  # fmt: skip
 def test_schedule_has_validations_and_learning_rates(
     settings: dict[str, Any], validations: list[int], factors: list[float]
 ) -> None:

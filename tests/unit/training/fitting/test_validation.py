@@ -43,16 +43,13 @@ RANKED_TOPICS = [("ukp", "a", [0.5, -1.0, 0.5, 7.0, 3.0]), ("ibm", "a", [2.0, 1.
 ROWS = [[1, 2, 3], [0, 4, -1], [6, 5, -1], [7, 8, 9]]
 
 
-@pytest.mark.parametrize(
-    ("scope", "loss", "labels"),
-    [
-        ("list", "softmax", [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]),
-        ("topic", "softmax", [[1, 2, 4], [2, 3, -1], [1, 2, -1], [1, 1, 1]]),
-        ("list", "mse", [[1 / 3, 2 / 3, 1], [0.5, 1, -1], [0.5, 1, -1], [1, 1, 1]]),
-        ("list", "pointwise", [[0, 3 / 16, 1], [3 / 16, 0.5, -1], [0, 1, -1], [0.25, 0.25, 0.25]]),
-        ("topic", "mse", [[0.25, 0.5, 1], [0.5, 0.75, -1], [0.5, 1, -1], [1, 1, 1]]),
-    ],
-)
+@pytest.mark.parametrize(("scope", "loss", "labels"), [
+    ("list", "softmax", [[1, 2, 3], [1, 2, -1], [1, 2, -1], [1, 1, 1]]),
+    ("topic", "softmax", [[1, 2, 4], [2, 3, -1], [1, 2, -1], [1, 1, 1]]),
+    ("list", "mse", [[1 / 3, 2 / 3, 1], [0.5, 1, -1], [0.5, 1, -1], [1, 1, 1]]),
+    ("list", "pointwise", [[0, 3 / 16, 1], [3 / 16, 0.5, -1], [0, 1, -1], [0.25, 0.25, 0.25]]),
+    ("topic", "mse", [[0.25, 0.5, 1], [0.5, 0.75, -1], [0.5, 1, -1], [1, 1, 1]]),
+])  # fmt: skip
 def test_lists_stay_within_topics_and_have_labels(scope: RankScope, loss: str, labels: list[list[float]]) -> None:
     rows = [(data, topic, topic, f"{n}", "", score) for data, topic, scores in RANKED_TOPICS for n, score in enumerate(scores)]
     lists = build_ranked_lists(pd.DataFrame(rows, columns=COLUMNS), 3, scope, loss)
@@ -78,15 +75,12 @@ def build_scores(*ranks: int) -> np.ndarray:
 MIXED_NDCG = 100 * (DISCOUNTS[1] + DISCOUNTS[4] + DISCOUNTS[19]) / sum(DISCOUNTS[:5])
 
 
-@pytest.mark.parametrize(
-    ("values", "ties", "expected"),  # MRR@20, MAP@20 and nDCG@20
-    [
-        ([build_scores(2, 5, 20, 21, 80)], [TIES], (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
-        ([build_scores(1, 2, 3, 4, 5), build_scores(21, 22, 23, 24, 25)], [TIES, TIES], (50, 50, 50)),
-        ([np.zeros(105)], [TIES[::-1]], (0, 0, 0)),  # ties follow the tie order, not relevance
-        ([np.zeros(105)], [TIES], (100, 100, 100)),
-    ],
-)
+@pytest.mark.parametrize(("values", "ties", "expected"), [  # MRR@20, MAP@20 and nDCG@20
+    ([build_scores(2, 5, 20, 21, 80)], [TIES], (50, 100 * (1 / 2 + 2 / 5 + 3 / 20) / 5, MIXED_NDCG)),
+    ([build_scores(1, 2, 3, 4, 5), build_scores(21, 22, 23, 24, 25)], [TIES, TIES], (50, 50, 50)),
+    ([np.zeros(105)], [TIES[::-1]], (0, 0, 0)),  # ties follow the tie order, not relevance
+    ([np.zeros(105)], [TIES], (100, 100, 100)),
+])  # fmt: skip
 def test_candidate_metrics_match_hand_computed_values(
     values: list[np.ndarray], ties: list[np.ndarray], expected: tuple[float, ...]
 ) -> None:

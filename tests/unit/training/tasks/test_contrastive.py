@@ -95,18 +95,15 @@ def test_debate_titles_are_normalised_and_deduplicated(tmp_path: Path) -> None:
 TOPICS = ["Should teachers get tenure?", "Is vaping with e-cigarettes safe?", "Should abortion be legal?", "Why?"]
 
 
-@pytest.mark.parametrize(
-    ("title", "is_similar"),
-    [
-        ("Teacher tenure", True),  # both stems of the shorter title
-        ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three stems
-        ("Teachers should be armed", False),  # one common stem
-        ("Abotion should be legal", True),  # the edit similarity of `abotion legal` and `abortion legal` is 96 %
-        ("Abortion", True),  # its only stem
-        ("legal drugs", False),  # half of the stems of each, but only one
-        ("whys and wherefores", False),  # stop words only
-    ],
-)
+@pytest.mark.parametrize(("title", "is_similar"), [
+    ("Teacher tenure", True),  # both stems of the shorter title
+    ("Resolved: in the US, teachers' unions should not have tenure for all", True),  # two of the topic's three stems
+    ("Teachers should be armed", False),  # one common stem
+    ("Abotion should be legal", True),  # the edit similarity of `abotion legal` and `abortion legal` is 96 %
+    ("Abortion", True),  # its only stem
+    ("legal drugs", False),  # half of the stems of each, but only one
+    ("whys and wherefores", False),  # stop words only
+])  # fmt: skip
 def test_titles_similar_to_a_topic_are_excluded(title: str, is_similar: bool) -> None:
     assert exclude_paraphrases([title, "Cats and dogs"], TOPICS) == ([] if is_similar else [title]) + ["Cats and dogs"]
 

@@ -70,15 +70,12 @@ Tags = list[list[str]]
 GOLD = [["O", "B-P", "I-P", "B-P", "O"], ["B-C", "I-C", "O"], ["O"]]
 
 
-@pytest.mark.parametrize(
-    ("gold", "predicted", "expected"),  # precision, recall, F1 and accuracy
-    [
-        (GOLD, [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]], (25.0, 33.33, 28.57, 44.44)),
-        (GOLD, [["O"] * len(tags) for tags in GOLD], (0, 0, 0, 44.44)),
-        ([["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]], (0, 0, 0, 66.67)),  # a component ends at the next B- tag
-        ([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]], (100, 100, 100, 100)),  # components end with passages
-    ],
-)
+@pytest.mark.parametrize(("gold", "predicted", "expected"), [  # precision, recall, F1 and accuracy
+    (GOLD, [["O", "B-P", "I-P", "O", "B-P"], ["B-P", "I-P", "O"], ["B-C"]], (25.0, 33.33, 28.57, 44.44)),
+    (GOLD, [["O"] * len(tags) for tags in GOLD], (0, 0, 0, 44.44)),
+    ([["B-P", "I-P"], ["O"]], [["B-P", "B-P"], ["O"]], (0, 0, 0, 66.67)),  # a component ends at the next B- tag
+    ([["O", "B-P"], ["B-P", "O"]], [["O", "B-P"], ["B-P", "O"]], (100, 100, 100, 100)),  # components end with passages
+])  # fmt: skip
 def test_metrics_count_exact_components(gold: Tags, predicted: Tags, expected: tuple[float, ...]) -> None:
     assert tuple(compute_component_metrics(gold, predicted).values()) == expected
 
