@@ -18,7 +18,6 @@ from submission.rankings import (
     encode_rankings,
     rank_by_score,
     rank_by_score_stable,
-    truncate_rankings,
     validate_rankings,
 )
 
@@ -38,10 +37,6 @@ def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
     assert rankings.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in rankings.dtypes] == ["object", "object", "int64", "float64"]
     assert rank_by_score_stable(scores, TOPICS)["docno"].tolist() == ["z", "c", "b", "a"]
-
-
-def test_truncation_keeps_the_order() -> None:
-    assert list_rows(truncate_rankings(build_rankings(VALID_ROWS), 1)) == VALID_ROWS[:2]
 
 
 @pytest.mark.parametrize("valid_rows", [VALID_ROWS, []])

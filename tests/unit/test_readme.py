@@ -14,6 +14,7 @@ from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT
 from training.paths import SYSTEM_MEANS
+from training.report.experiments import format_deepct_table
 from training.report.readme import SECTION_FILES, update_readmes
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
@@ -76,13 +77,6 @@ def read_pins(file: str) -> dict[str, str]:
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in versions.items()}
 
 
-def test_tira_commands_cover_all_systems() -> None:
-    commands = read_tira_commands()
-    assert sorted(commands) == sorted(SYSTEMS)
-    for system, command in commands.items():
-        assert command == f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {system}"
-
-
 def test_lock_pins_all_requirements_with_hashes() -> None:
     lock = read_pins("requirements.lock")
     requirements = read_pins("requirements.txt") | read_pins("requirements-ray.txt")
@@ -119,6 +113,11 @@ def test_readmes_without_marks_or_means_are_refused(best: str, means: Path, mess
     (tmp_path / SECTION_FILES["best"]).write_text(best)
     with pytest.raises(InputError, match=message):
         update_readmes(means, CHECKPOINT_DIR, tmp_path)
+
+
+def test_missing_results_are_refused() -> None:
+    with pytest.raises(InputError, match=r"trials_deepct\.csv: cannot read results"):
+        format_deepct_table(Path("absent"))
 
 
 def test_python_example_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

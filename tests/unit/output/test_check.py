@@ -77,26 +77,19 @@ def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected
     assert [(issue.level, issue.category) for issue in find_issues(tmp_path, lines)] == expected
 
 
-LINES = [f"{qid} Q0 a{rank} {{{rank}}} {5 - rank} t" for qid in TOPICS for rank in (1, 2, 3)]
+def number_lines(*ranks: int) -> list[str]:
+    """Return a run that gives the three documents of each topic, in descending order of score, these ranks."""
+    return [f"{qid} Q0 a{row} {rank} {5 - row} t" for qid in TOPICS for row, rank in enumerate(ranks, 1)]
 
 
 @pytest.mark.parametrize(("lines", "summary"), [
-    ([line.format(0, 0, 1, 2) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 0; expected 1"),
-    ([line.format(0, 7, 7, 7) for line in LINES], "ranks not consecutive from 1 in 3 topics: line 1: rank 7; expected 1"),
-    (
-        [f"{line[0]}{line.format(0, 1, 2, 3)}" for line in LINES],
-        "unknown topic in 3 topics: line 1: topic 11 is not in the",
-    ),
-    (
-        [line.format(0, 1, 2, 3) for line in LINES[::3] + LINES[1::3] + LINES[2::3]],
-        "topic not contiguous in 3 topics: line 4",
-    ),
-    ([line.format(0, 3, 2, 1) for line in LINES], "line 2: ranks and scores disagree in 3 of 3 topics; first in topic 1"),
-    ([line.format(0, 1, 3, 2) for line in sorted(LINES, key=lambda line: line[6])], "ranks and scores disagree in 3 of 3"),
-    (
-        [line.format(0, 1, 2, 3) for line in LINES[3:6]],
-        "2 of 3 topics are not in the run (1, 3); evaluators count them as 0",
-    ),
+    (number_lines(0, 1, 2), "ranks not consecutive from 1 in 3 topics: line 1: rank 0; expected 1"),
+    (number_lines(7, 7, 7), "ranks not consecutive from 1 in 3 topics: line 1: rank 7; expected 1"),
+    ([f"{line[0]}{line}" for line in number_lines(1, 2, 3)], "unknown topic in 3 topics: line 1: topic 11 is not in the"),
+    ([line for row in range(3) for line in number_lines(1, 2, 3)[row::3]], "topic not contiguous in 3 topics: line 4"),
+    (number_lines(3, 2, 1), "line 2: ranks and scores disagree in 3 of 3 topics; first in topic 1"),
+    ([line for row in range(3) for line in number_lines(1, 3, 2)[row::3]], "ranks and scores disagree in 3 of 3"),
+    (number_lines(1, 2, 3)[3:6], "2 of 3 topics are not in the run (1, 3); evaluators count them as 0"),
 ])  # fmt: skip
 def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary: str) -> None:
     summaries = summarise_issues(tmp_path, find_issues(tmp_path, lines))

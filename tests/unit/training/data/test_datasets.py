@@ -23,9 +23,8 @@ FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content 
         ukp_conv_arg_rank.read_list,
         '#id\trank\targument\na1\t0.09\tBOO!\na2\t0.004\tAnts feed; <br/> who\na3\t0.02\tAnts & "so do we".\n',
         [
-            ["ants-", "ants yes they do", "a1", "BOO!", -0.09],
-            ["ants-", "ants yes they do", "a2", "Ants feed; who", -0.004],
-            ["ants-", "ants yes they do", "a3", 'Ants & "so do we".', -0.02],
+            ["ants-", "ants yes they do", *values]
+            for values in (("a1", "BOO!", -0.09), ("a2", "Ants feed; who", -0.004), ("a3", 'Ants & "so do we".', -0.02))
         ],
     ),
     "We-should-ban-fossil-fuels-(PRO).tsv": (
