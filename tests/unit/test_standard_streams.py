@@ -34,9 +34,7 @@ def test_unencodable_characters_are_replaced(command: str, encoding: str, tmp_pa
 
 @pytest.mark.parametrize("is_buffered", [True, False])
 @pytest.mark.parametrize("command", PRINTING)
-def test_unwritable_output_is_an_error(
-    command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_unwritable_output_fails(command: str, is_buffered: bool, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     with Path("/dev/full").open("w") as stream:
         stream.reconfigure(write_through=not is_buffered)  # as PYTHONUNBUFFERED does
         monkeypatch.setattr(sys, "stdout", stream)

@@ -46,13 +46,11 @@ def query_all(directory: Path, cache_dir: Path | None) -> dict[str, object]:
 
 
 EXPECTED = {
-    "size": 5,
-    "collection": ["a", "b", "d"],
+    "size": 5, "collection": ["a", "b", "d"],
     "conclusions": [["a", "Cruel zoos"], ["b", "Zoos are cruel"], ["d", "Golf is a sport"]],
     "texts": [["d", "Golf is a sport", PREMISE], ["b", "Zoos are cruel", f"{PREMISE} naïve 東京"]],
-    "all": {"a", "b", "c", "d", "e"},
-    "unknown": {"nowhere"},
-}
+    "all": {"a", "b", "c", "d", "e"}, "unknown": {"nowhere"},
+}  # fmt: skip
 
 
 def test_second_execution_reads_no_corpus(directory: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:

@@ -28,14 +28,10 @@ FORMULAS = [
     (QUALITY, "z(relevance) +0.250 z(quality), over the top 20 documents of a topic"),
 ]
 VARIANTS: list[tuple[Any, Keys, object]] = [  # model, path of a value, another value that affects scores
-    (LINEAR, ("intercept",), 0.25),
-    (LINEAR, ("length",), None),
-    (LINEAR, ("members", 0, "checkpoints"), {}),
-    (REGRESSION, ("intercept",), 0.5),
-    (REGRESSION, ("members", 1, "maximum"), 21.0),
-    (QUALITY, ("documents",), 21),
-    (QUALITY, ("weight",), 0.5),
-]
+    (LINEAR, ("intercept",), 0.25), (LINEAR, ("length",), None), (LINEAR, ("members", 0, "checkpoints"), {}),
+    (REGRESSION, ("intercept",), 0.5), (REGRESSION, ("members", 1, "maximum"), 21.0),
+    (QUALITY, ("documents",), 21), (QUALITY, ("weight",), 0.5),
+]  # fmt: skip
 INVALID: list[tuple[Any, Keys, object, str]] = [  # model, path of a value, invalid value, message
     (LINEAR, ("members", 0, "best"), 0, "no member adds documents"),
     (LINEAR, ("members", 1, "name"), "dirichlet", "names must be unique"),

@@ -29,9 +29,8 @@ from submission.timing import Stopwatch
 from tests.conftest import Log, Patch, build_text_lookup
 
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["Are zoos cruel?", "unheard of"]})
-CORPUS = pd.DataFrame(
-    {"docno": ["a", "b", "c", "d"], "premise": ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]}
-)
+PREMISES = ["zoos are cruel", "golf every day", "", "wild animals in cages " * 40]
+CORPUS = pd.DataFrame({"docno": list("abcd"), "premise": PREMISES})
 TOKENS = TokenCache(TOPICS, lambda docnos: CORPUS[CORPUS["docno"].isin(docnos)], Stopwatch())
 CANDIDATES = pd.DataFrame({"qid": ["1", "1", "1", "2", "2", "1"], "docno": ["d", "a", "b", "a", "c", "c"]})
 
@@ -122,14 +121,11 @@ def test_frequencies_are_read_across_shards(start: int, end: int, checkpoint: En
     assert enrich(checkpoint, tmp_path)(start, end) == expected[start:end]
 
 
-@pytest.mark.parametrize(
-    ("count", "workers", "minutes"),  # the sample of 16 documents takes 20 minutes
-    [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)],
-)
+@pytest.mark.parametrize(("count", "workers", "minutes"), [(50, 1, 62.5), (50, 4, 15.6), (600, 1, 750.0)])
 def test_time_and_size_are_estimated_first(
     count: int, workers: int, minutes: float, checkpoint: EnricherCheckpoint, tmp_path: Path, monkeypatch: Patch, caplog: Log
 ) -> None:
-    clock = iter([100.0, 100.0 + 20 * 60])
+    clock = iter([100.0, 100.0 + 20 * 60])  # the sample of 16 documents takes 20 minutes
     monkeypatch.setattr(enrichment, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(LocalEngine, "count_workers", lambda *_: workers)
     caplog.set_level("INFO")

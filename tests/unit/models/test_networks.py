@@ -94,9 +94,7 @@ def score_with_transformers(ranker: TFRBERT, queries: list[list[int]]) -> Tensor
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["topic and premise", "only the premise"]
-)
+@pytest.mark.parametrize(("topic", "queries"), [(True, QUERIES), (False, [[]] * 8)], ids=["with topic", "without topic"])
 def test_scores_equal_transformers(topic: bool, queries: list[list[int]]) -> None:
     torch.manual_seed(0)
     ranker = TFRBERT(TFRBERT.Config(bert=BERT, cls=2, sep=3, topic=topic)).double().eval()

@@ -12,8 +12,9 @@ from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
 from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
-from tests.conftest import PREMISE, make_argument
+from tests.conftest import PREMISE, Capture, make_argument
 
+MakeInput = Callable[..., Path]
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
         "3 Q0 a2 2 1.0 me-knrm"]  # fmt: skip
 EXTRA_LINE = ["3 Q0 a1 3 0.5 me-knrm"]  # TIRA requires at least five lines
@@ -102,9 +103,7 @@ def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None
     assert [issue.category for issue in find_run_issues(tmp_path / "run.txt", None, None)] == ["too many documents"]
 
 
-def test_each_check_is_reported_in_order(
-    make_input: Callable[..., Path], checkpoints: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_check_is_reported_in_order(make_input: MakeInput, checkpoints: Path, tmp_path: Path, capsys: Capture) -> None:
     path_flags = ["-i", str(make_input()), "--checkpoints", str(checkpoints)]
     assert main(["rank", *path_flags, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
     runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
@@ -143,9 +142,13 @@ def to_json_lines(*arguments: Any) -> str:
     ),
 ], ids=["ids and fields", "lines"])  # fmt: skip
 def test_all_issues_of_an_input_are_reported(
-    topics: list[tuple[str, str]], files: dict[str, str], expected: list[str],
-    make_input: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    topics: list[tuple[str, str]],
+    files: dict[str, str],
+    expected: list[str],
+    make_input: MakeInput,
+    tmp_path: Path,
+    capsys: Capture,
+) -> None:
     directory = make_input(topics)
     for name, content in files.items():
         (directory / name).write_text(content)
@@ -157,7 +160,7 @@ def test_all_issues_of_an_input_are_reported(
     assert f"error: {len(errors)} error" in err
 
 
-def test_texts_of_another_corpus_version_are_listed(make_input: Callable[..., Path], tmp_path: Path) -> None:
+def test_texts_of_another_corpus_version_are_listed(make_input: MakeInput, tmp_path: Path) -> None:
     directory = make_input(arguments=[make_argument("S1-A1"), make_argument("S2-A2")])
     flags = ["-i", str(directory), "--checkpoints", str(tmp_path / "none"), "--mismatched-ids", str(tmp_path / "ids")]
     assert main(["check", *flags]) == 0

@@ -64,9 +64,7 @@ def test_search_equals_brute_force(checkpoint: RankerCheckpoint, index: dense.De
 
 
 @torch.no_grad()
-def test_only_document_vectors_have_half_precision(
-    checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]
-) -> None:
+def test_only_documents_have_half_precision(checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str]) -> None:
     [query], encode = dense.encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise
     exact = [float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query) for text in premises]
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3

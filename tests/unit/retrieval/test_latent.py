@@ -16,7 +16,7 @@ from submission.retrieval.latent import LatentIndex, load_or_build_latent_index,
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordTokeniser
 from submission.text.vocabulary import Vocabulary
-from tests.conftest import build_text_lookup
+from tests.conftest import Log, build_text_lookup
 
 WORDS = [f"w{chr(97 + i)}" for i in range(20)]
 TOPICS = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["wa wb wc", "wd we wf wg wh wi", "unheard"]})
@@ -71,10 +71,7 @@ def test_scores_equal_dense_dot_products(index: LatentIndex, vectors: tuple[np.n
 
 
 def test_search_returns_positive_scores_in_order(
-    checkpoint: RankerCheckpoint,
-    index: LatentIndex,
-    vectors: tuple[np.ndarray, np.ndarray],
-    caplog: pytest.LogCaptureFixture,
+    checkpoint: RankerCheckpoint, index: LatentIndex, vectors: tuple[np.ndarray, np.ndarray], caplog: Log
 ) -> None:
     ranking = search(TOPICS, DOCNOS, checkpoint, index)
     for qid, query in zip("12", vectors[0], strict=False):

@@ -1,24 +1,32 @@
-"""Tests of the selected systems, of temporary files, and of concurrent requests."""
+"""Tests of the selected systems, of temporary files, of concurrent requests, and of queries that need missing vectors."""
 
+import logging
 import re
 import tempfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event, Lock
 
+import numpy as np
 import pytest
 import torch
 
 from submission.engine.base import CPU
 from submission.paths import CHECKPOINT_DIR
+from submission.retrieval import dense
+from submission.retrieval.encoding_estimate import EncodingEstimate
 from submission.search import load_system
 from submission.search.cli import DEFAULT_LEXICAL_SYSTEM, choose_systems
 from submission.search.corpus import Corpus
 from submission.search.searcher import MAX_CACHED_QUERIES, Searcher, SearchOptions
+from submission.search.server import SearchServer
+from submission.storage.artifact_store import encode_npy
 from submission.systems.catalogue import get_system
 from submission.systems.execution import CheckpointStore
-from tests.conftest import PREMISE, SAMPLE
+from tests.conftest import PREMISE, SAMPLE, Log, Patch
 
 GPU = torch.device("cuda")
 
@@ -45,7 +53,7 @@ def test_default_is_fusion_if_it_is_fast(tmp_path: Path) -> None:
 QUERIES = [f"Should {topic} be banned?" for topic in ("zoos", "cars", "smoking", "voting")]
 
 
-def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_query_are_deleted_when_it_is_evicted(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with Searcher(Corpus.from_paths(SAMPLE), CheckpointStore(CHECKPOINT_DIR), CPU) as searcher:
         for index in range(2 * MAX_CACHED_QUERIES + 1):
@@ -70,3 +78,104 @@ def test_threads_get_the_results_of_a_single_thread(name: str) -> None:
     expected = [str(ask(query)) for query in QUERIES]
     assert answers == expected * 2
     assert len(set(expected)) == len(QUERIES)
+
+
+ENCODED, NEW = "Should zoos be abolished?", "Is smoking harmful?"
+CHECKPOINTS = CheckpointStore(CHECKPOINT_DIR)
+
+
+class FakeEncoder:
+    """Quick substitute for SBERT's encoding of texts, which blocks while `is_open` is not set."""
+
+    def __init__(self) -> None:
+        self.is_open, self.is_entered, self.texts, self._lock = Event(), Event(), list[str](), Lock()
+        self.is_open.set()
+
+    def __call__(self, checkpoint: object, input_type: str, device: object, texts: Sequence[str]) -> bytes:
+        with self._lock:
+            first = not self.texts
+            self.texts += texts
+        if len(texts) > dense.SAMPLE_SIZE or not first:
+            self.is_entered.set()
+            assert self.is_open.wait(60)
+        vectors = np.array([np.random.default_rng(zlib.crc32(text.encode())).standard_normal(384) for text in texts])
+        return encode_npy((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16))
+
+
+@pytest.fixture
+def encoder(monkeypatch: Patch) -> Iterator[FakeEncoder]:
+    """Replace the encoding of texts; all threads end, even if a test fails."""
+    fake = FakeEncoder()
+    monkeypatch.setattr(dense, "encode_shard", fake)
+    monkeypatch.setattr(EncodingEstimate, "remaining_seconds", 30.0)
+    yield fake
+    fake.is_open.set()
+
+
+@pytest.fixture
+def searcher(encoder: FakeEncoder) -> Iterator[Searcher]:
+    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as instance:
+        yield instance
+
+
+def ask(searcher: Searcher, query: str, *systems: str) -> str:
+    """Return the hits of each system for a query, with explanations, as text."""
+    options = SearchOptions(3, lambda system, docno: system != "knrm", highlight=True)
+    results = searcher.search(query, [get_system(name) for name in systems], options).system_results
+    assert [result.error for result in results] == [None] * len(systems)
+    return re.sub(" at 0x[0-9a-f]+", "", repr(results))  # addresses of functions
+
+
+def test_threads_get_the_answers_of_queries_one_after_another(searcher: Searcher) -> None:
+    names = [("fusion",), ("dirichlet", "sbert"), ("knrm",), ("bm25", "fusion")]
+    questions = [(query, *systems) for query in (ENCODED, NEW) for systems in names]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda question: ask(searcher, *question), questions))
+    with Searcher(Corpus.from_paths(SAMPLE), CHECKPOINTS, CPU) as sequential:
+        assert answers == [ask(sequential, *question) for question in questions]
+
+
+def test_quick_queries_are_answered_while_another_one_encodes(searcher: Searcher, encoder: FakeEncoder) -> None:
+    encoded = ask(searcher, ENCODED, "fusion")
+    encoder.is_open.clear()
+    encoder.is_entered.clear()
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(ask, searcher, NEW, "fusion")
+        assert encoder.is_entered.wait(60)
+        for number in range(9):  # evicts all queries that are not in use
+            quick = pool.submit(ask, searcher, f"{NEW} {number}", "dirichlet")
+            assert quick.result(60).count("Hit(") == 3
+        assert pool.submit(ask, searcher, ENCODED, "fusion").result(60) == encoded
+        assert not slow.done()
+        assert NEW in searcher._recent_executions
+        encoder.is_open.set()
+        assert slow.result(60).count("Hit(") == 3
+
+
+def test_each_query_logs_an_estimate_before_it_encodes(searcher: Searcher, encoder: FakeEncoder, caplog: Log) -> None:
+    caplog.set_level(logging.INFO)
+    for query, has_progress in ((ENCODED, True), (NEW, False)):
+        caplog.clear()
+        known_count = len(encoder.texts)
+        ask(searcher, query, "fusion")
+        estimates = [message for message in caplog.messages if "without a vector" in message]
+        assert estimates == [f"sbert: encoding {len(encoder.texts) - known_count} texts without a vector, about 30 s"]
+        assert any("topics in" in message for message in caplog.messages) == has_progress
+
+
+def test_page_waits_for_vectors_then_shows_results(searcher: Searcher, encoder: FakeEncoder) -> None:
+    server = SearchServer(searcher, [get_system("fusion")], 5, 0)
+    server.server_close()
+    encoder.is_open.clear()
+    for _ in range(2):
+        status, text = server.respond("q=zoos")
+        assert (status, '<meta http-equiv="refresh" content="2">' in text, "<article" in text) == (202, True, False)
+        assert re.search(r"sbert: encoding \d+ texts without a vector, about 30 s", text)
+        assert f"<code>./run.sh index -i {SAMPLE} --cache-dir DIR</code>" in text
+    assert server.respond("q=zoos&system=dirichlet")[0] == 200
+    known_count = len(encoder.texts)
+    encoder.is_open.set()
+    while (answer := server.respond("q=zoos"))[0] == 202:
+        pass
+    assert (answer[0], answer[1].count("<article"), "refresh" in answer[1]) == (200, 5, False)
+    assert len(encoder.texts) >= known_count == len(set(encoder.texts))

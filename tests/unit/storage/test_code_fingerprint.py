@@ -11,13 +11,11 @@ from tests.conftest import ROOT
 RANK = "from submission import near\n\ndef rank():\n    return near.one()\n"
 NEAR = "import numpy as np\n\ndef one():\n    from submission.within import two\n    return two() + np.e\n"
 TOY = {
-    "submission/rank.py": RANK,
-    "submission/near.py": NEAR,
-    "submission/within.py": "def two():\n    return 2\n",
+    "submission/rank.py": RANK, "submission/near.py": NEAR, "submission/within.py": "def two():\n    return 2\n",
     "submission/apart.py": "def three():\n    return 3\n",
     "submission/kinds/__init__.py": "from submission.registry import names_in\nnames = names_in(__path__)\n",
     "submission/kinds/first.py": "KIND = 1\n",
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -152,11 +150,6 @@ def test_messages_keep_the_hash_and_computations_change_it(old: str, new: str, c
 
 def test_type_checking_imports_do_not_count() -> None:
     assert "submission.near" not in module.parse_source(SOURCE.encode()).imports
-
-
-def test_training_depends_on_indirect_imports() -> None:
-    files = module.list_dependency_files("training.studies.argument_quality.protocol")
-    assert {*map(module.find_module_file, ("training.fitting.training_loop", "submission.models.bert"))} <= {*files}
 
 
 def test_prepared_data_are_independent_of_systems() -> None:

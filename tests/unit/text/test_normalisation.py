@@ -1,15 +1,16 @@
-"""Tests of normalised texts, of their Unicode characters, and of texts that contain special tokens."""
+"""Tests of normalised texts, index terms and vocabularies, of Unicode characters, and of special tokens in texts."""
 
 import hashlib
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from submission.paths import CHECKPOINT_DIR, STOP_WORDS_FILE
-from submission.text.index_terms import TermAnalyser
+from submission.text.index_terms import END_OF_TEXT, TermAnalyser, split_tokens
 from submission.text.normalisation import (
     load_stop_words,
     normalise,
@@ -24,11 +25,9 @@ from submission.text.tokenisers import MaxLengths, WordPieceTokeniser, WordToken
 from submission.text.vocabulary import Vocabulary
 
 TRANSFORMS: dict[str, Callable[[str], object]] = {
-    "normalise": normalise,
-    "premise": lambda text: " ".join(tokenise_premise(text)),
-    "query": lambda text: " ".join(tokenise_query(text)),
-    "sanitise": sanitise,
-}
+    "normalise": normalise, "premise": lambda text: " ".join(tokenise_premise(text)),
+    "query": lambda text: " ".join(tokenise_query(text)), "sanitise": sanitise,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [
@@ -119,3 +118,45 @@ def test_special_tokens_in_texts_are_text(checkpoint: str, token: str) -> None:
         assert tokenizer.token_to_id(token) not in ids
     assert reader.encode_premise(text) == reader.encode_premise(text.lower())
     assert "[" in passage.words
+
+
+@pytest.mark.parametrize(("text", "terms"), [
+    ("", []),
+    ("Teachers' tenure — isn't it OUTDATED?", ["teachers", "tenure", "outdated"]),
+    ("women’s rights", ["womens", "rights"]),
+    ("9/11, 2nd e-mail_address", ["9", "11", "2nd", "e", "mail", "address"]),
+    ("“École”\u2013東京…naïve ÉTÉ", ["école", "東京", "naïve", "été"]),
+    ("to be, or not to be", []), ("a\0b\x1bc \ud800 \ufffe", ["b", "c"]), ("ǅungla Straße", ["ǆungla", "straße"]),
+])  # fmt: skip
+def test_analyse_text(text: str, terms: list[str]) -> None:
+    assert TermAnalyser("none").analyse(text) == terms
+
+
+def test_porter_stemmer_with_extensions() -> None:
+    # bli → ble and logi → log are Martin Porter's extensions; NLTK's default has an exception for dying.
+    assert TermAnalyser("porter").analyse("teachers relational hesitanci possibly archaeology dying") == [
+        "teacher", "relat", "hesit", "possibl", "archaeolog", "dy",
+    ]  # fmt: skip
+
+
+def test_split_tokens_of_several_texts() -> None:
+    texts = ["Are zoos cruel?", "", "“Zoos” aren’t\n", "…"]
+    tokens = split_tokens(texts)
+    assert tokens.count(END_OF_TEXT) == 4
+    assert tokens == [token for text in texts for token in split_tokens([text])]
+
+
+VOCABULARY = Vocabulary(["zoos", "are", "cruel", "é"])
+
+
+def test_vocabulary_ids_survive_a_round_trip(tmp_path: Path) -> None:
+    (tmp_path / "v").write_text(VOCABULARY.to_text(), encoding="utf-8")
+    for vocabulary in (VOCABULARY, Vocabulary.load(tmp_path / "v")):
+        assert vocabulary.get_ids(["zoos", "never", "é"]) == [2, 1, 5]
+        assert len(vocabulary) == 6
+
+
+def test_texts_are_truncated_to_max_lengths() -> None:
+    tokeniser = WordTokeniser(VOCABULARY, MaxLengths(query=2, premise=3))
+    assert tokeniser.encode_query("Are zoos really so cruel?") == [2, 1]  # "are" and "so" are stop words
+    assert tokeniser.encode_premise("Zoos, are cruel") == [2, 1, 3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import make_argument
+from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 from training.__main__ import main
 from training.cli import options, study
@@ -23,7 +23,7 @@ OLD_NAMES = (
 QRELS = ["-i", "in", "--qrels", "qrels"]
 
 
-def run_until_exit(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> str:
+def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
     """Run a command that must exit with `code` while parsing arguments; return its output and errors."""
     with pytest.raises(SystemExit) as exit_info:
         main(command)
@@ -32,7 +32,7 @@ def run_until_exit(command: list[str], code: int, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
-def test_old_names_are_accepted_but_not_shown(old: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None:
     command, _, flag = old.partition(" --")
     text = run_until_exit([*command.split(), "--help"], 0, capsys)
     if flag:
@@ -48,7 +48,7 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: pytest.CaptureFi
     (["tune", "dirichlet", *QRELS], "no output directory; add -o DIR or --work-dir WORK_DIR"),
 ])  # fmt: skip
 def test_missing_inputs_are_named(
-    command: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(command) == 2
@@ -73,15 +73,13 @@ def test_measures_have_two_names() -> None:
     ("a.RUN.GZ", "a"), ("touche.qrels", "touche"), (".txt", ".txt"), (".", "work.d"), ("M\udcfcller.txt", "M\\xfcller"),
     ("\udcfc=a", "\\xfc"), ("\udcc3\udcbc.run", "ü"), ("v=run.txt", "v"),
 ])  # fmt: skip
-def test_names_keep_dots_and_escape_bytes(text: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_keep_dots_and_escape_bytes(text: str, name: str, tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "work.d").mkdir()
     monkeypatch.chdir(tmp_path / "work.d")
     assert options.parse_named_path(text)[0] == name
 
 
-def test_undecodable_names_are_written_escaped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_undecodable_names_are_written_escaped(tmp_path: Path, capsys: Capture, caplog: Log) -> None:
     caplog.set_level("CRITICAL")  # pytest-xdist cannot transfer a log with undecodable names
     run = "".join(f"1 Q0 {docno} {rank} {9 - rank} t\n" for rank, docno in enumerate("abcd", 1))
     names = "t-M\udcfcller", "t-\udcf6", "run"

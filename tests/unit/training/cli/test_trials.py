@@ -46,9 +46,7 @@ def test_trials_change_values_of_recipes(plan: str) -> None:
         load_plan("kernel", 1)
 
 
-def test_study_tabulates_learning_curves_and_resumes(
-    plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log
-) -> None:
+def test_study_tabulates_curves_and_resumes(plan: str, work_dir: Path, tmp_path: Path, monkeypatch: Patch, caplog: Log) -> None:
     def fail_for_few_kernels(name: str, *arguments: Any) -> None:
         if name == "knrm_few_kernels":
             raise TrainingError("the loss is nan")

@@ -36,16 +36,14 @@ FILES: dict[str, tuple[Reader, str, list[list[object]]]] = {  # reader, content 
         ],
     ),
     "bws.csv": (
-        read_bws,
-        'id,argument1,argument2,topic,score\n1,"one, ""two"" ",three  four,Abortion,0.5\n',
+        read_bws, 'id,argument1,argument2,topic,score\n1,"one, ""two"" ",three  four,Abortion,0.5\n',
         [['one, "two"', "three four", 0.5, "Abortion"]],
     ),
     "mrpc.txt": (
-        read_mrpc,
-        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n0\t1\t1\tone\the said "two\r\n',
+        read_mrpc, '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n0\t1\t1\tone\the said "two\r\n',
         [["one", 'he said "two', 0.0, ""]],
     ),
-}
+}  # fmt: skip
 UKP, IBM, BWS, MRPC = FILES
 
 
@@ -117,9 +115,7 @@ def test_files_of_unknown_debates_are_refused(read: Reader, name: str, message: 
     ("bws_cross", [200, 40, 80], [2125, 425, 850]), ("bws_in", [233, 45, 42], [2471, 478, 451]),
     ("mrpc", [67, 11, 12], [4340, 731, 730]),
 ])  # fmt: skip
-def test_splits_have_published_sizes_and_are_disjoint(
-    task: str, sizes: list[int], published: list[int], tmp_path: Path
-) -> None:
+def test_disjoint_splits_have_published_sizes(task: str, sizes: list[int], published: list[int], tmp_path: Path) -> None:
     write_bws(tmp_path, 40)
     write_mrpc(tmp_path)
     similarity = REAL_DATA / "similarity"

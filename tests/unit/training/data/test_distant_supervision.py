@@ -61,19 +61,16 @@ def test_negatives_are_the_least_similar_of_a_sample() -> None:
         sample_negatives(make_arguments(a=5, b=5), 20, seed=0)
 
 
-ZOOS = pd.DataFrame(  # premises with words of other conclusions
-    [
-        ("a1", "Zoos are cruel", "zoos cruel", "nothing to be said here"),
-        ("a2", "Zoos are cruel", "zoos cruel", "zoos zoos zoos"),
-        ("a3", "Zoos are cruel!", "zoos cruel", "the cruel thing about zoos"),
-        ("b1", "Golf", "golf", "golf balls are found in zoos"),
-        ("c1", "Circuses", "circuses", "cruel as zoos and as cruel"),
-        ("d1", "Taxes", "taxes", "golf taxes money"),
-        ("e1", "Money", "money", "a golf player has it"),
-        ("f1", "Nuclear power", "nuclear power", "unlike all others"),
-    ],
-    columns=["docno", "conclusion", "normalised_conclusion", "premise"],
-)
+ZOOS = pd.DataFrame([  # premises with words of other conclusions
+    ("a1", "Zoos are cruel", "zoos cruel", "nothing to be said here"),
+    ("a2", "Zoos are cruel", "zoos cruel", "zoos zoos zoos"),
+    ("a3", "Zoos are cruel!", "zoos cruel", "the cruel thing about zoos"),
+    ("b1", "Golf", "golf", "golf balls are found in zoos"),
+    ("c1", "Circuses", "circuses", "cruel as zoos and as cruel"),
+    ("d1", "Taxes", "taxes", "golf taxes money"),
+    ("e1", "Money", "money", "a golf player has it"),
+    ("f1", "Nuclear power", "nuclear power", "unlike all others"),
+], columns=["docno", "conclusion", "normalised_conclusion", "premise"])  # fmt: skip
 
 
 def test_hard_negatives_are_retrieved_for_the_conclusion(tmp_path: Path) -> None:

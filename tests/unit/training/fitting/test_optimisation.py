@@ -16,6 +16,8 @@ from training.fitting.initialisation import copy_word_vectors
 from training.fitting.task import LazyAdam
 from training.tasks.pairs import MaskedIds, hinge_loss, pairwise_loss
 
+Batch = tuple[MaskedIds, MaskedIds, MaskedIds]
+
 
 def build_word_vectors() -> np.ndarray:
     """Build an array (20, 6) of word vectors: word i is of topic i % 4, and all words have a common component."""
@@ -89,15 +91,13 @@ def build_random_texts(length: int) -> MaskedIds:
 
 
 @pytest.fixture
-def batch() -> tuple[MaskedIds, MaskedIds, MaskedIds]:
+def batch() -> Batch:
     torch.manual_seed(1)
     return build_random_texts(5), build_random_texts(12), build_random_texts(9)
 
 
 @pytest.mark.parametrize("ranker", [GRU(GRU.Config(30, 8, hidden=4)), SNRM(SNRM.Config(30, 8, latent=10))])
-def test_batched_premises_change_neither_loss_nor_gradients(
-    ranker: SiameseRanker, batch: tuple[MaskedIds, MaskedIds, MaskedIds]
-) -> None:
+def test_batched_premises_change_neither_loss_nor_gradients(ranker: SiameseRanker, batch: Batch) -> None:
     def compute_gradients(value: Tensor) -> list[Tensor]:
         return [value, *torch.autograd.grad(value, list(ranker.parameters()))]
 
@@ -110,7 +110,7 @@ def test_batched_premises_change_neither_loss_nor_gradients(
     torch.testing.assert_close(batched, unbatched, rtol=0, atol=1e-6)
 
 
-def test_l1_penalty_covers_all_latent_vectors(batch: tuple[MaskedIds, MaskedIds, MaskedIds]) -> None:
+def test_l1_penalty_covers_all_latent_vectors(batch: Batch) -> None:
     ranker = SNRM(SNRM.Config(30, 8, latent=10))
     added = pairwise_loss(ranker, *batch, 1.0, 0.5) - pairwise_loss(ranker, *batch, 1.0, 0.0)
     norms = sum(ranker.encode(*part).abs().sum().item() for part in batch)

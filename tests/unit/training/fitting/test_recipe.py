@@ -112,9 +112,7 @@ def test_schedule_shuffles_each_epoch() -> None:
         [3, 7, 11], [1 / 3, 2 / 3, 1, 0.75, *(np.arange(8, 0, -1) / 12)],
     ),
 ])  # fmt: skip
-def test_schedule_has_validations_and_learning_rates(
-    settings: dict[str, Any], validations: list[int], factors: list[float]
-) -> None:
+def test_schedule_has_validations_and_rates(settings: dict[str, Any], validations: list[int], factors: list[float]) -> None:
     plan = build_schedule(**settings)
     assert [step for step in range(plan.total_steps) if plan.is_validation_step(step)] == validations
     assert [plan.get_learning_rate_factor(step) for step in range(plan.total_steps)] == pytest.approx(factors)

@@ -106,15 +106,12 @@ POSITIVES = [X, [0.9, 0], [0.8, 0], [0.7, 0], Y]  # the last shares no latent te
 TRAINING = [[0.85, 0], [0.7, 0], *([[0.75, 0]] * 7)]  # the second ties with the fourth positive, at rank 13
 
 
-@pytest.mark.parametrize(
-    ("vectors", "counts", "query_rows", "ndcg", "recall"),  # counts: queries, premises, training premises
-    [
-        ([X, *POSITIVES, *TRAINING], (1, 5, 9), [0], (DISCOUNTS[0] + DISCOUNTS[1] + DISCOUNTS[3]) / sum(DISCOUNTS[:5]), 80),
-        # five tied positives have rank 5; the second query retrieves none of its candidates
-        ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [0, 1], 2.5 * DISCOUNTS[4] / sum(DISCOUNTS[:5]), 50),
-        ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [1], 0, 0),
-    ],
-)
+@pytest.mark.parametrize(("vectors", "counts", "query_rows", "ndcg", "recall"), [  # queries, premises, training premises
+    ([X, *POSITIVES, *TRAINING], (1, 5, 9), [0], (DISCOUNTS[0] + DISCOUNTS[1] + DISCOUNTS[3]) / sum(DISCOUNTS[:5]), 80),
+    # five tied positives have rank 5; the second query retrieves none of its candidates
+    ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [0, 1], 2.5 * DISCOUNTS[4] / sum(DISCOUNTS[:5]), 50),
+    ([X, Y, *[X] * 5, *[Y] * 6], (2, 10, 1), [1], 0, 0),
+])  # fmt: skip
 def test_full_collection_includes_training_premises(
     vectors: list[list[float]], counts: tuple[int, int, int], query_rows: list[int], ndcg: float, recall: float
 ) -> None:

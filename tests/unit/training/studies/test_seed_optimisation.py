@@ -56,12 +56,9 @@ def build_pool(*pairs: tuple[str, str]) -> SentencePool:
 def test_bm25_pairs_match_hand_computed_values() -> None:
     # Gold pairs (0 and 5, …) are excluded. "Eat" is rarer than "lions", so that 1 prefers 2 to 4 and 5; ties go to the first.
     sentences = build_pool(
-        ("lions roar loud", "lions sleep"),
-        ("lions eat", "fish swim"),
-        ("fish eat", "birds sing"),
-        ("birds fly", "ships sail"),
-        ("lions hunt", "bells ring"),
-    )
+        ("lions roar loud", "lions sleep"), ("lions eat", "fish swim"), ("fish eat", "birds sing"),
+        ("birds fly", "ships sail"), ("lions hunt", "bells ring"),
+    )  # fmt: skip
     assert pair_by_bm25(sentences, 1).tolist() == [[0, 1], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7]]
     assert pair_by_bm25(sentences, 2).tolist() == [[0, 1], [0, 4], [1, 2], [1, 4], [1, 5], [2, 6], [3, 7], [4, 5]]
     assert pair_by_bm25(build_pool(("lions roar", "rivers flow"), ("ships sail", "bells ring")), 1).tolist() == []
