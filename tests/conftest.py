@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -284,8 +285,8 @@ def write_learned_fusion(
 def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write tiny untrained checkpoints of all systems, for tests that only read them."""
     directory = tmp_path_factory.mktemp("everything") / "checkpoints"
-    for seed, name in enumerate(list_rankers()):
-        write_tiny_ranker(directory, name, seed)
+    for name in list_rankers():
+        write_tiny_ranker(directory, name, seed=crc32(name.encode()))  # independent of the other rankers
     write_tiny_ranker(directory, "gru_interaction", 99, "gru", interaction=True)
     expansion = RM3(5, 8, 0.5, max_df_ratio=1.0)
     for name, model in (("bm25", BM25()), ("dirichlet", Dirichlet())):

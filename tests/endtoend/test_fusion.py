@@ -184,7 +184,7 @@ def test_fusion_scores_match_hand_computed_sums(execute: Execute, fusion_checkpo
         for name in ("dirichlet", "knrm")
     ]
     pool = pd.concat(pools).drop_duplicates().reset_index(drop=True)
-    assert 36 < len(pool) < 60  # three topics of 20, minus duplicates
+    assert 36 < len(pool) <= 60  # three topics of 20, minus duplicates
     features = pd.DataFrame({name: FUSION_CANDIDATES[name].score(execution, pool) for name in POOL_DEPTHS})
     premises = execution.documents.read_texts(set(pool["docno"])).set_index("docno")["premise"]
     features["length"] = np.minimum(np.log(pool["docno"].map(premises.str.split().str.len())), 6.5)

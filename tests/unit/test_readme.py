@@ -18,7 +18,7 @@ from training.report.experiments import format_deepct_table
 from training.report.readme import SECTION_FILES, update_readmes
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
-    "README.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
+    "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
     "submission/search/README.md", "submission/engine/README.md", "checkpoints/README.md", "training/README.md",
     "training/results/deepct.md", "training/results/targer.md", "training/studies/augmented_sbert/README.md",
     "training/studies/argument_quality/README.md", "training/fusion/README.md", "training/results/distillation.md",

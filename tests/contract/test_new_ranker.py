@@ -1,0 +1,48 @@
+"""The worked example of CONTRIBUTING.md, a new ranker, passes the tests without any further edit."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from submission.paths import CHECKPOINT_DIR, PROJECT_DIR
+
+# The test files that cover all rankers, systems or recipes.
+TESTS = (
+    "tests/contract/test_rankers.py", "tests/contract/test_systems.py", "tests/contract/test_metadata.py",
+    "tests/endtoend/test_fusion.py", "tests/endtoend/test_stages.py", "tests/unit/test_architecture.py",
+    "tests/unit/test_readme.py", "tests/unit/training/fitting", "tests/unit/training/tuning",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_worked_example_passes_all_tests(tmp_path: Path) -> None:
+    copy, guide = tmp_path / "project", (PROJECT_DIR / "CONTRIBUTING.md").read_text()
+    ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", "*_cache", "__pycache__", CHECKPOINT_DIR.name)
+    shutil.copytree(PROJECT_DIR, copy, ignore=ignored)
+    shutil.copytree(CHECKPOINT_DIR, copy / CHECKPOINT_DIR.name)
+    for file, content in re.findall(r"```\w+ file=(\S+)\n(.*?)```", guide, re.DOTALL):
+        (copy / file).write_text(content)
+    [entry] = re.findall(r"```python\n(    .*?)```", guide, re.DOTALL)
+    catalogue = copy / "submission" / "systems" / "catalogue.py"
+    text = catalogue.read_text()
+    insertions = {
+        "STAGES: dict[str, Stage] = {\n": entry,
+        "DESCRIPTIONS = {\n": '    "averaged": "Averaged: mean word vectors.",\n',
+    }
+    for start, line in insertions.items():
+        text = text.replace(start, start + line)
+    catalogue.write_text(text)
+    [block] = re.findall(r"```bash\n(.*?)```", guide, re.DOTALL)
+    commands = [line.replace("./run.sh", "python -m submission rank") for line in block.splitlines()]
+    assert commands.pop() == "tests/run"
+    commands += [f"python -m pytest -q -p no:cacheprovider -m 'not slow' {' '.join(TESTS)}", "python -m ruff check ."]
+    for command in commands:
+        arguments = [sys.executable, *shlex.split(command)[1:]]
+        done = subprocess.run(arguments, cwd=copy, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert (copy / "runs" / "aragorn-averaged.txt").read_text().split()[5] == "aragorn-averaged"
