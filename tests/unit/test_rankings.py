@@ -26,14 +26,11 @@ TOPICS = pd.DataFrame({"qid": ["2", "1"], "query": ["b", "a"]})
 FIRST, SECOND, THIRD = VALID_ROWS = [("2", "z", 1, 0.5), ("1", "b", 1, 3.0), ("1", "a", 2, 3.0)]
 
 
-def list_rows(rankings: pd.DataFrame) -> list[Row]:
-    return list(rankings.itertuples(index=False, name=None))
-
-
 def test_ties_are_ranked_by_docno_or_in_stable_order() -> None:
     scores = pd.DataFrame({"qid": ["1", "1", "1", "2"], "docno": ["b", "a", "c", "z"], "score": [1, 1, 2, 0]})
     rankings = rank_by_score(scores, TOPICS)
-    assert list_rows(rankings) == [("2", "z", 1, 0.0), ("1", "c", 1, 2.0), ("1", "a", 2, 1.0), ("1", "b", 3, 1.0)]
+    expected = [("2", "z", 1, 0.0), ("1", "c", 1, 2.0), ("1", "a", 2, 1.0), ("1", "b", 3, 1.0)]
+    assert list(rankings.itertuples(index=False, name=None)) == expected
     assert rankings.columns.tolist() == COLUMNS
     assert [str(dtype) for dtype in rankings.dtypes] == ["object", "object", "int64", "float64"]
     assert rank_by_score_stable(scores, TOPICS)["docno"].tolist() == ["z", "c", "b", "a"]

@@ -102,9 +102,8 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
     update_readmes(root=tmp_path)
-    assert {path: (tmp_path / path).read_text(encoding="utf-8") for path in SECTION_FILES.values()} == {
-        path: read(path) for path in SECTION_FILES.values()
-    }
+    contents = {path: (tmp_path / path).read_text(encoding="utf-8") for path in SECTION_FILES.values()}
+    assert contents == {path: read(path) for path in SECTION_FILES.values()}
 
 
 @pytest.mark.parametrize(("best", "means", "message"), [("no marks\n", SYSTEM_MEANS, "a marker is missing or duplicate"),

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tira.check_format import _fmt, check_format
@@ -120,35 +119,25 @@ def test_each_check_is_reported_in_order(make_input: MakeInput, checkpoints: Pat
 INVALID = [make_argument("a1"), make_argument("a1", "Other"), make_argument("a b"), {"id": "a3", "premises": []},
           {**make_argument("a4"), "premises": 3}]  # fmt: skip
 VALID = {"conclusion": "Zoos", "id": "a", "argument": PREMISE}
-TITLES = [("", "no number"), ("2", ""), ("3", "x"), ("3", "y")]
-ONE_TOPIC = [("1", "zoos")]
-
-
-def to_json_lines(*arguments: Any) -> str:
-    return "\n".join(map(json.dumps, arguments))
+LINES = {"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan}
 
 
 @pytest.mark.parametrize(("topics", "files", "expected"), [
     (
-        TITLES,
+        [("", "no number"), ("2", ""), ("3", "x"), ("3", "y")],
         {"args-me.json": json.dumps({"arguments": INVALID}), "idebate.json": json.dumps({"arguments": INVALID[:3]})},
         ["topic without number", "topic 2 has no title", "duplicate topic 3 (first at", "argument 3: invalid id 'a b'",
          "argument 4 (id a3): ", "argument 5 (id a4): ", "idebate.json, argument 3: inv", "argument a1 occurs 4 times"],
     ),
     (
-        ONE_TOPIC, {"args-me.json": '{"arguments": []}',
-                    "args-me.jsonl": to_json_lines({"id": "x"}, VALID, {}, {**VALID, "conclusion": math.nan})},
+        [("1", "zoos")], {"args-me.json": '{"arguments": []}', "args-me.jsonl": "\n".join(map(json.dumps, LINES))},
         ["jsonl, line 1 (id x): Object", "jsonl, line 3: Object", "jsonl, line 4 (id a): conclusion is NaN"],
     ),
 ], ids=["ids and fields", "lines"])  # fmt: skip
 def test_all_issues_of_an_input_are_reported(
-    topics: list[tuple[str, str]],
-    files: dict[str, str],
-    expected: list[str],
-    make_input: MakeInput,
-    tmp_path: Path,
-    capsys: Capture,
-) -> None:
+    topics: list[tuple[str, str]], files: dict[str, str], expected: list[str],
+    make_input: MakeInput, tmp_path: Path, capsys: Capture,
+) -> None:  # fmt: skip
     directory = make_input(topics)
     for name, content in files.items():
         (directory / name).write_text(content)
