@@ -29,8 +29,10 @@ def find_class(package: str, name: str, base: type[T], kind: str) -> type[T]:
 
 
 def load_class(package: str, module_name: str, base: type[T]) -> type[T]:
-    """Return the only subclass of `base` that a module defines."""
+    """Return the only subclass of `base` that a module defines; raise UsageError if it lacks a method of `base`."""
     module = import_module(f"{package}.{module_name}")
     classes = [member for member in vars(module).values() if inspect.isclass(member) and issubclass(member, base)]
     (cls,) = (member for member in classes if member.__module__ == module.__name__)
+    if abstract_methods := sorted(getattr(cls, "__abstractmethods__", ())):
+        raise UsageError(f"{module.__file__}: {cls.__name__} lacks methods: {', '.join(abstract_methods)}; implement them")
     return cls

@@ -12,13 +12,13 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from submission.errors import InputError, OutputError, SystemsFailedError
-from submission.models.bert import BERTNetwork
 from submission.paths import PROJECT_DIR
 from submission.signals import on_interrupt
 from submission.storage.atomic_files import create_directory
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.execution import iter_components
-from training.data.word_vectors import check_vectors, get_default_folder_name
+from training.data.word_vectors import get_default_folder_name
+from training.fitting.initialisation import check_inputs
 from training.fitting.recipe import Recipe
 from training.paths import RECIPES
 from training.tasks import load_recipe
@@ -45,11 +45,7 @@ def load_recipes_in_order() -> dict[str, Recipe]:
 def describe_missing_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path | None) -> str:
     """Return an error message if the inputs of a recipe are missing, else an empty string; arguments as in `fit_all`."""
     try:
-        recipe.task.check_prepared(work_dir)
-        if not issubclass(recipe.network_class, BERTNetwork):
-            method = recipe.task.surface_vector_method
-            dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-            check_vectors(vectors_dir or work_dir / get_default_folder_name(method), work_dir, method, dimensions)
+        check_inputs(recipe, work_dir, vectors_dir or work_dir / get_default_folder_name(recipe.task.surface_vector_method))
     except InputError as error:
         return str(error)
     return ""

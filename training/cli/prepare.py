@@ -71,7 +71,8 @@ def _add_vectors(kinds: Commands) -> None:
     parser.add_argument("--dimensions", type=positive_int, default=300, metavar="N", help="number of dimensions of the vectors")
     help_text = "minimum word frequency in the premises"
     parser.add_argument("--minimum-frequency", type=positive_int, default=5, metavar="N", help=help_text)
-    parser.add_argument("--epochs", type=positive_int, default=5, metavar="N", help="number of training epochs")
+    help_text = "number of training epochs (default: 5; with --surface-tokens: 20)"
+    parser.add_argument("--epochs", type=positive_int, metavar="N", help=help_text)
     add_seed(parser)
     methods, help_text = (
         ["word2vec", "fasttext"],
@@ -137,10 +138,11 @@ def _prepare_scores(args: argparse.Namespace) -> None:
 
 
 def _prepare_vectors(args: argparse.Namespace) -> None:
-    from training.data.word_vectors import VectorSettings, get_default_folder_name, prepare_vectors
+    from training.data.word_vectors import SURFACE_EPOCHS, VectorSettings, get_default_folder_name, prepare_vectors
     from training.data.work_directory import lock_work_directory
 
-    settings = VectorSettings(args.dimensions, args.minimum_frequency, args.epochs, args.seed, args.surface_tokens)
+    epochs = args.epochs or (SURFACE_EPOCHS if args.surface_tokens else VectorSettings.epochs)
+    settings = VectorSettings(args.dimensions, args.minimum_frequency, epochs, args.seed, args.surface_tokens)
     output = args.output or args.work_dir / get_default_folder_name(settings.surface_method)
     with lock_work_directory(args.work_dir):
         prepare_vectors(args.work_dir, output, settings, args.from_file, args.overwrite)

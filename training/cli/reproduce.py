@@ -23,6 +23,7 @@ from training.data.pairs import reproduce_pairs
 from training.fitting.fit import fit
 from training.fitting.recipe import Recipe
 from training.fusion.ensemble import fit_ensemble
+from training.paths import RECIPES
 from training.tasks import load_recipe
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ def reproduce_checkpoint(
     name = escape_undecodable(Path(recipe_name).stem)
     system = SYSTEMS.get(name)
     ensemble = system if system and isinstance(system.stage, EnsembleStage) else None
+    if not ensemble and not recipe_name.endswith(".toml"):
+        _check_reproducible(name, checkpoint_dir)
     stored_dir = checkpoint_dir / (ensemble.stage.checkpoint or name if ensemble else name)
     hashes = verify_files(stored_dir, {METRICS})
     provenance = read_json(stored_dir / PROVENANCE)
@@ -76,6 +79,14 @@ def reproduce_checkpoint(
     if (table["verdict"] == "FAIL").any():
         raise ReproductionError(f"{name}: not reproduced\n{table.to_string()}\n{weights_result}")
     return table, weights_result
+
+
+def _check_reproducible(name: str, checkpoint_dir: Path) -> None:
+    """Raise UsageError, which lists the names with a recipe and a checkpoint, if a recipe or a checkpoint has not this name."""
+    names = {file.stem for file in RECIPES.glob("*.toml")} & {path.name for path in checkpoint_dir.glob("*/")}
+    if name not in names:
+        fix = f"expected `ensemble` or a network with a recipe and a checkpoint in {checkpoint_dir}: {', '.join(sorted(names))}"
+        raise UsageError(f"{name}: cannot be reproduced; {fix}; run `fuse` for fusions and `tune` for tuned parameters")
 
 
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ from submission.text.index_terms import TermAnalyser
 from submission.text.normalisation import remove_urls
 from submission.text.passages import split_passages
 from training.data.debates import read_topics
-from training.data.work_directory import build_not_found_error, iter_rows
+from training.data.work_directory import iter_rows
 from training.evaluation.qrels import read_qrels
 
 log = logging.getLogger(__name__)
@@ -164,18 +164,19 @@ def get_passages_dir(work_dir: Path) -> Path:
 def read_passages_manifest(work_dir: Path, document_set: str) -> Manifest:
     """Read the manifest of the passages; raise InputError if it is missing or lacks inputs that `document_set` needs."""
     manifest = read_manifest(get_passages_dir(work_dir) / MANIFEST)
-    if PASSAGES not in manifest.files:
-        raise build_not_found_error(get_passages_dir(work_dir) / PASSAGES, work_dir, "passages")
     required_options = {
         "all": {},
         "unjudged": {"qrels": "--exclude-qrels"},
         "unpooled": {"qrels": "--exclude-qrels", "runs": "--exclude-run"},
     }[document_set]
-    flags = " ".join(f"{flag} FILE" for flag in required_options.values())
+    flags = "".join(f" {flag} FILE" for flag in required_options.values())
+    if PASSAGES not in manifest.files:
+        command = f"python -m training prepare passages -i INPUT --work-dir {work_dir}{flags}"
+        raise InputError(f"{get_passages_dir(work_dir) / PASSAGES}: not found; run `{command}`")
     for name in required_options:
         if not manifest.inputs[name]:
             reason = f'the passages were prepared without {name}, which documents = "{document_set}" needs'
-            command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite {flags}"
+            command = f"python -m training prepare passages -i INPUT --work-dir {work_dir} --overwrite{flags}"
             raise InputError(f"{get_passages_dir(work_dir)}: {reason}; run `{command}`")
     return manifest
 

@@ -35,7 +35,7 @@ from submission.text.tokenisers import Tokeniser
 from training.cards import render_card
 from training.data.work_directory import hash_json
 from training.fitting.distributed import SINGLE_PROCESS, ProcessGroup
-from training.fitting.initialisation import build_network
+from training.fitting.initialisation import build_network, check_inputs
 from training.fitting.recipe import Recipe
 from training.fitting.task import Task, TrainableNetwork
 from training.fitting.training_loop import STATE_FILE, Schedule, TrainingState, train
@@ -79,6 +79,7 @@ def fit(
     """
     if checkpoint_dir.exists() and any(checkpoint_dir.iterdir()) and not (checkpoint_dir / PROVENANCE).is_file():
         raise OutputError(f"{checkpoint_dir}: not a checkpoint directory; choose another --output")
+    check_inputs(recipe, work_dir, vectors_dir)
     trainee = build_network(recipe, vectors_dir, checkpoint_dir.parent)
     trainee.network.to(device)
     task = recipe.task.build_task(recipe, trainee, work_dir, device)

@@ -31,6 +31,14 @@ BERT_FIELDS = (
 )  # fmt: skip
 
 
+def check_inputs(recipe: Recipe, work_dir: Path, vectors_dir: Path) -> None:
+    """Raise InputError, with the command to run, if the recipe's examples or word vectors are missing."""
+    recipe.task.check_prepared(work_dir)
+    if not issubclass(recipe.network_class, BERTNetwork):
+        dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
+        word_vectors.check_vectors(vectors_dir, work_dir, recipe.task.surface_vector_method, dimensions)
+
+
 def build_network(recipe: Recipe, vectors_dir: Path, checkpoints_dir: Path) -> TrainableNetwork:
     """Build and initialise a network with the recipe's seed.
 

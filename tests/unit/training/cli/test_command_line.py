@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from submission.errors import InputError
 from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 from training.__main__ import main
 from training.cli import options, study
 from training.data.datasets.sentence_pairs import LOADERS
+from training.data.word_vectors import check_vectors
 from training.studies.argument_quality.protocol import SETTINGS
 from training.studies.augmented_sbert.sweeps import SWEEPS
 from training.tuning import grid
@@ -41,6 +43,8 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None
 
 
 @pytest.mark.parametrize(("command", "message"), [
+    (["reproduce", "fusion", "-i", ".", "--work-dir", "work"], "fusion: cannot be reproduced; expected `ensemble`"),
+    (["fit", "deepct", "--work-dir", "work"], "prepare passages -i INPUT --work-dir work --exclude-qrels FILE`"),
     (["fuse", "fusion", "--work-dir", "work"], "add -i and --qrels"),
     (["fuse", "ensemble", "--work-dir", "work", "--qrels", "qrels"], "remove --qrels"),
     (["tune", "tfr_bert", *QRELS], "no --work-dir; add the directory prepared by `prepare quality`"),
@@ -50,9 +54,15 @@ def test_old_names_are_accepted_but_not_shown(old: str, capsys: Capture) -> None
 def test_missing_inputs_are_named(
     command: list[str], message: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
+    (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert main(command) == 2
+    assert main(command) == (3 if command[0] == "fit" else 2)
     assert message in capsys.readouterr().err
+
+
+def test_the_command_for_missing_vectors_is_complete(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="prepare vectors --work-dir work --surface-tokens word2vec --dimensions 100`"):
+        check_vectors(tmp_path, Path("work"), "word2vec", 100)
 
 
 def test_choices_equal_those_of_lazily_imported_modules() -> None:

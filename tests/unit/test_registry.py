@@ -1,0 +1,20 @@
+"""Refusal of classes that lack methods of their base class."""
+
+from pathlib import Path
+
+import pytest
+
+from submission.errors import UsageError
+from submission.models.ranker import Ranker
+from submission.registry import find_class
+
+DRAFT = "from submission.models.ranker import Ranker\n\n\nclass Draft(Ranker):\n    def forward(self, *tensors):\n        ...\n"
+
+
+def test_missing_methods_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "__init__.py").touch()
+    (tmp_path / "drafts" / "draft.py").write_text(DRAFT)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"draft\.py: Draft lacks methods: explain; implement them"):
+        find_class("drafts", "draft", Ranker, "ranker")  # type: ignore[type-abstract]
