@@ -19,7 +19,7 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, training, word_networks
+from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, search, training, word_networks
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import write_full_size
 from training.report.readme import replace_section
@@ -70,6 +70,8 @@ BENCHMARKS: dict[str, Measure] = {
     "memory": lambda inputs: rank.measure_memory(inputs.full_size),
     "default_system": lambda inputs: rank.measure_default_system(inputs.full_size),
     "all_systems": lambda inputs: [rank.measure_all_systems(inputs.directory)],
+    "search": lambda inputs: search.measure_search(inputs.directory, inputs.work_dir / "index", 0.3, inputs.repetitions),
+    "search_full_size": lambda inputs: search.measure_search(inputs.full_size, inputs.work_dir / "full-index", 1, 1),
 }
 
 

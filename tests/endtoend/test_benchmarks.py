@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, rank, reading, scaling, training, word_networks
+from tests.benchmarks import encoders, indexes, rank, reading, scaling, search, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size
@@ -26,6 +26,7 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
     "memory": lambda work: [compare_with_target("", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")],
+    "search": lambda work: search.measure_search(SAMPLE, work, 0.3, 1),
     "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
 }
 

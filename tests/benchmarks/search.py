@@ -1,0 +1,71 @@
+"""Benchmarks of the primary system's answers to new questions, from an index of the collection.
+
+The index contains random vectors instead of SBERT's: times and sizes do not depend on the values, and encoding takes hours.
+"""
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+from urllib.parse import urlencode
+
+import numpy as np
+import torch
+
+from submission.engine.base import CPU
+from submission.inference.ranker_checkpoint import RankerCheckpoint
+from submission.paths import CHECKPOINT_DIR
+from submission.retrieval.dense import get_dense_ranker
+from submission.search.corpus import Corpus
+from submission.search.indexing import build_indexes
+from submission.search.searcher import Searcher, SearchOptions
+from submission.search.server import SearchServer
+from submission.storage.artifact_store import encode_npy
+from submission.storage.cache_directory import CacheDirectory
+from submission.systems.catalogue import PRIMARY_SYSTEM, get_system
+from submission.systems.execution import CheckpointStore, Execution, iter_components
+from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
+from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
+
+QUESTIONS = 50  # per interface
+
+
+def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: int) -> list[Result]:
+    """Compare the time of the first answer, the median times of further answers and the size of the index with targets.
+
+    Args:
+        directory: Input whose conclusions are asked as questions.
+        cache_dir: Cache directory for the index, which is built if it is missing.
+        limit: Target of the median time of further answers, in seconds.
+        repetitions: Number of processes whose first answer is timed.
+    """
+    system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
+    corpus, collection = Corpus.from_paths(directory), load_collection(directory)
+    with CacheDirectory(cache_dir, Path()) as cache, patch("submission.retrieval.dense.encode_shard", draw_vectors):
+        components = list(iter_components(system.stage))
+        build_indexes(components, Execution(corpus, checkpoints, CPU, cache))
+    size = sum(file.stat().st_size for file in cache_dir.rglob("*") if file.is_file())
+    conclusions = collection.drop_duplicates("conclusion").assign(conclusion=lambda frame: frame["conclusion"].str[:200])
+    questions = sample_rows(conclusions, 2 * QUESTIONS + 2, can_repeat=True)["conclusion"].tolist()
+    flags = ["-i", directory, "--cache-dir", cache_dir, "--device", "cpu", "--system", PRIMARY_SYSTEM]
+    starts = [time_call(lambda: run_process("-m", "submission", "search", *flags, questions[0])) for _ in range(repetitions)]
+    with Searcher(corpus, checkpoints, CPU, cache_dir) as searcher, SearchServer(searcher, [system], 5, 0) as server:
+        searcher.search(questions[1], [system], SearchOptions())
+        ask = partial(searcher.search, systems=[system], options=SearchOptions())
+        times = [time_call(partial(ask, question)) for question in questions[2 : 2 + QUESTIONS]]
+        queries = [urlencode({"q": question}) for question in questions[2 + QUESTIONS :]]
+        page_times = [time_call(partial(server.respond, query)) for query in queries]
+    task = f"{PRIMARY_SYSTEM}, {describe_corpus(directory)}, indexed"
+    return [
+        compare_with_target(f"{task}: start to first answer", statistics.median(starts), 3, "s"),
+        compare_with_target(f"{task}: further answer in Python", statistics.median(times), limit, "s", digits=3),
+        compare_with_target(f"{task}: further answer on the page", statistics.median(page_times), limit, "s", digits=3),
+        compare_with_target(f"{task}: index per document", size / len(collection) / 1e3, 6, "KB"),
+    ]
+
+
+def draw_vectors(checkpoint: RankerCheckpoint, input_type: str, device: torch.device, texts: Sequence[str]) -> bytes:
+    """Draw random vectors instead of encoding texts; arguments as for `encode_shard`."""
+    vectors = np.random.default_rng(0).standard_normal((len(texts), get_dense_ranker(checkpoint).dimension))
+    return encode_npy((vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16))
