@@ -15,11 +15,13 @@ import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
+from submission.__main__ import main
 from submission.engine import ray_engine
 from submission.engine.base import CPU
 from submission.engine.factory import open_engine
 from submission.engine.shards import Shard, compute_shards
 from submission.models.ranker import Ranker
+from submission.retrieval import dense
 from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems import neural
@@ -53,6 +55,21 @@ def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: 
     assert local == remote == shared
     assert len(local) == len(SYSTEMS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "ray" / "ir-metadata.yml").read_text()
+
+
+def test_ray_index_equals_a_local_index(
+    nodes: Cluster, corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dense, "SHARD_SIZE", 20)
+    systems = [flag for name in ("sbert", "snrm", "deepct_dirichlet") for flag in ("--system", name)]
+    flags = ["-i", str(corpus_with_topics), "--checkpoints", str(all_checkpoints_dir), "--device", "cpu", *systems]
+    for name, engine in (("local", []), ("ray", ["--engine", "ray", "--ray-address", nodes.address])):
+        assert main(["index", *flags, "--cache-dir", str(tmp_path / name), *engine]) == 0
+    local, remote = (read_files(tmp_path / name) for name in ("local", "ray"))
+    assert list(local) == list(remote)
+    for name, content in local.items():
+        has_any_order = name.startswith("vectors-")
+        assert content == remote[name] or (has_any_order and sorted(content) == sorted(remote[name])), name
 
 
 def compute_slowly(folder: Path, index: int) -> bytes:

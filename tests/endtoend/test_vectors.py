@@ -1,0 +1,118 @@
+"""Tests that answers and SBERT's vectors equal those of an empty cache bit by bit, whatever was encoded before."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from submission.data.dataset import Dataset
+from submission.engine.base import CPU
+from submission.paths import CHECKPOINT_DIR
+from submission.retrieval import dense
+from submission.retrieval.vector_store import VECTORS_FILE, VectorStore
+from submission.search.corpus import Corpus
+from submission.search.indexing import build_indexes
+from submission.search.searcher import Searcher
+from submission.storage.cache_directory import CacheDirectory
+from submission.systems.catalogue import get_system
+from submission.systems.execution import CheckpointStore, Execution, iter_components
+from tests.conftest import SAMPLE
+
+QUESTIONS = ["Should zoos be abolished?", "Is smoking harmful?", "Should voting be compulsory?"]
+RECORD_SIZE = 16 + 2 * 384 + 8
+CHECKPOINTS, STAGE = CheckpointStore(CHECKPOINT_DIR), get_system("fusion").stage
+Answers = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    """Return a part of the sample that is encoded in seconds."""
+    return Corpus.from_frame(Dataset(SAMPLE).documents.iloc[::9].reset_index(drop=True))
+
+
+@pytest.fixture(autouse=True)
+def small_vector_shards(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Append vectors often, and restore the number of threads."""
+    monkeypatch.setattr(dense, "SHARD_SIZE", 8)
+    yield
+    torch.set_num_threads(1)
+
+
+def ask(corpus: Corpus, cache_dir: Path, questions: Sequence[str] = QUESTIONS, threads: int = 1) -> Answers:
+    """Return the complete ranking of each question as text; `threads` questions are asked at a time."""
+    with Searcher(corpus, CHECKPOINTS, CPU, cache_dir) as searcher, ThreadPoolExecutor(threads) as pool:
+        topics = [pd.DataFrame({"qid": ["1"], "query": [question]}) for question in questions]
+        rankings = list(pool.map(lambda topic: searcher.rank(STAGE, topic), topics))
+    assert min(map(len, rankings)) > 5
+    return {question: ranking.to_csv() for question, ranking in zip(questions, rankings, strict=True)}
+
+
+def build_index(corpus: Corpus, cache_dir: Path) -> None:
+    with CacheDirectory(cache_dir, Path()) as cache:
+        build_indexes([*iter_components(STAGE)], Execution(corpus, CHECKPOINTS, CPU, cache))
+
+
+def ask_until_killed(corpus: Corpus, cache_dir: Path) -> None:
+    append = VectorStore.append
+
+    def append_and_die(store: VectorStore, keys: Sequence[bytes], vectors: np.ndarray) -> None:
+        append(store, keys, vectors)
+        if store.file.stat().st_size > 20 * RECORD_SIZE:
+            os.truncate(store.file, store.file.stat().st_size - 5)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    VectorStore.append = append_and_die  # type: ignore[method-assign]
+    ask(corpus, cache_dir)
+
+
+def start_and_kill(corpus: Corpus, cache_dir: Path) -> None:
+    """Start a process that is killed in the middle of an append."""
+    process = multiprocessing.get_context("fork").Process(target=ask_until_killed, args=(corpus, cache_dir))
+    process.start()
+    process.join()
+    [file] = cache_dir.rglob(VECTORS_FILE)
+    assert (process.exitcode, file.stat().st_size % RECORD_SIZE) == (-signal.SIGKILL, RECORD_SIZE - 5)
+
+
+def read_vectors(cache_dir: Path) -> dict[bytes, bytes]:
+    """Map the key of each vector to its bytes."""
+    [file] = cache_dir.rglob(VECTORS_FILE)
+    content = file.read_bytes()
+    records = [content[start : start + RECORD_SIZE] for start in range(0, len(content), RECORD_SIZE)]
+    vectors = {record[:16]: record[16:] for record in records}
+    assert len(vectors) == len(records)  # each text was encoded once
+    return vectors
+
+
+@pytest.fixture(scope="module")
+def cold(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Answers, dict[bytes, bytes]]:
+    """Ask the questions one after another, with an empty cache; return the answers and the vectors."""
+    cache_dir = tmp_path_factory.mktemp("cold")
+    return ask(corpus, cache_dir), read_vectors(cache_dir)
+
+
+PREPARATIONS: dict[str, Callable[[Corpus, Path], object]] = {
+    "killed": start_and_kill,
+    "indexed": build_index,
+    "other topics first": lambda corpus, cache_dir: ask(corpus, cache_dir, ["Is a vegan diet healthy?"]),
+    "two threads": lambda *_: torch.set_num_threads(2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PREPARATIONS)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_answers_and_vectors_equal_those_of_an_empty_cache(
+    name: str, threads: int, corpus: Corpus, cold: tuple[Answers, dict[bytes, bytes]], tmp_path: Path
+) -> None:
+    PREPARATIONS[name](corpus, tmp_path)
+    answers, vectors = ask(corpus, tmp_path, threads=threads), read_vectors(tmp_path)
+    assert answers == cold[0]
+    assert vectors | cold[1] == vectors
