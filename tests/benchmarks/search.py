@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 import torch
 
+from submission.data.args_me import find_corpus_files
 from submission.engine.base import CPU
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.paths import CHECKPOINT_DIR
@@ -32,7 +33,7 @@ QUESTIONS = 50  # per interface
 
 
 def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: int) -> list[Result]:
-    """Compare the time of the first answer, the median times of further answers and the size of the index with targets.
+    """Compare the times of first and further answers with targets, and the size of the index with that of the corpus.
 
     Args:
         directory: Input whose conclusions are asked as questions.
@@ -45,7 +46,8 @@ def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: 
     with CacheDirectory(cache_dir, Path()) as cache, patch("submission.retrieval.dense.encode_shard", draw_vectors):
         components = list(iter_components(system.stage))
         build_indexes(components, Execution(corpus, checkpoints, CPU, cache))
-    size = sum(file.stat().st_size for file in cache_dir.rglob("*") if file.is_file())
+    files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
+    sizes = [sum(file.stat().st_size for file in part) for part in files]
     conclusions = collection.drop_duplicates("conclusion").assign(conclusion=lambda frame: frame["conclusion"].str[:200])
     questions = sample_rows(conclusions, 2 * QUESTIONS + 2, can_repeat=True)["conclusion"].tolist()
     flags = ["-i", directory, "--cache-dir", cache_dir, "--device", "cpu", "--system", PRIMARY_SYSTEM]
@@ -61,7 +63,9 @@ def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: 
         compare_with_target(f"{task}: start to first answer", statistics.median(starts), 3, "s"),
         compare_with_target(f"{task}: further answer in Python", statistics.median(times), limit, "s", digits=3),
         compare_with_target(f"{task}: further answer on the page", statistics.median(page_times), limit, "s", digits=3),
-        compare_with_target(f"{task}: index per document", size / len(collection) / 1e3, 6, "KB"),
+        Result(
+            f"{task}: index per document", "corpus", *(f"{n / len(collection):,.0f} bytes" for n in sizes), sizes[1] / sizes[0]
+        ),
     ]
 
 
