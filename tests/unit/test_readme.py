@@ -168,7 +168,7 @@ def test_readme_commands_run(all_checkpoints_dir: Path, tmp_path: Path) -> None:
     lines = "".join(find_code_blocks("sh")).replace("\\\n", " ").splitlines()
     commands = dict.fromkeys(line.split("  #")[0].rstrip() for line in lines if line.split()[0] not in EXCLUDED_PROGRAMS)
     assert {line.split()[0] for line in lines} >= set(EXCLUDED_PROGRAMS)
-    verbs = "check systems explain search prepare fit fuse reproduce evaluate report overlap"
+    verbs = "check systems explain search prepare fit fuse reproduce evaluate compare report overlap"
     assert [verb for verb in verbs.split() if not any(f" {verb} " in f"{command} " for command in commands)] == []
     done = subprocess.run(
         [sys.executable, "-c", DRIVER], input="\n".join(commands), cwd=copy, capture_output=True, text=True, check=False

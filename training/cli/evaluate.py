@@ -1,4 +1,4 @@
-"""Define the subcommands `evaluate`, `overlap` and `report`, which take runs, and `docs`, which updates READMEs."""
+"""Define the subcommands `evaluate`, `compare`, `overlap` and `report`, which take runs, and `docs`, which updates READMEs."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from training.cli.options import QRELS_HELP, add_output, index_files_by_name, op
 
 
 def add_parsers(commands: cli.Commands) -> None:
-    """Add the parsers of `evaluate`, `overlap`, `report` and `docs`."""
+    """Add the parsers of `evaluate`, `compare`, `overlap`, `report` and `docs`."""
     parser = commands.add("evaluate", _evaluate, "evaluate TREC runs against qrels, with confidence intervals and tests")
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=parse_named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
@@ -19,6 +19,14 @@ def add_parsers(commands: cli.Commands) -> None:
     cli.add_options(parser, "order")
     help_text = "TREC run file, or directory with run.txt; NAME labels its results (default: file name without .txt, .gz etc.)"
     parser.add_argument("runs", type=parse_named_path, nargs="+", metavar="[NAME=]RUN", help=help_text)
+
+    description = "show how two runs of the same topics differ: documents, ranks, scores and, with --qrels, measures"
+    parser = commands.add("compare", _compare_two_runs, description)
+    parser.add_argument("first", type=parse_named_path, metavar="[NAME=]RUN", help="TREC run file, or directory with run.txt")
+    parser.add_argument("second", type=parse_named_path, metavar="[NAME=]RUN", help="run to compare with the first one")
+    cli.add_path(parser, "--qrels", metavar="FILE", help=f"{QRELS_HELP}; adds differences of measures, with tests")
+    cli.add_options(parser, "order")
+    add_output(parser, "output directory of topics.csv, moves.csv and, with --qrels, measures.csv")
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"
     parser = commands.add("overlap", _compare_runs, description, aliases=["analyse"])
@@ -58,6 +66,36 @@ def _evaluate(args: argparse.Namespace) -> None:
     if args.output:
         tables.write_tables(args.output, values, overlaps, significance)
     print(tables.format_evaluation(values, overlaps, significance, args.baseline))
+
+
+def _compare_two_runs(args: argparse.Namespace) -> None:
+    from submission.data.runs import read_run
+    from submission.storage.atomic_files import create_directory
+    from training.evaluation.comparison import compare_measures, compare_rankings
+    from training.evaluation.overlap import compute_overlap
+    from training.evaluation.qrels import read_qrels
+    from training.evaluation.tables import write_csv
+
+    (name_a, file_a), (name_b, file_b) = args.first, args.second
+    names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
+    first, second = read_run(file_a, args.order), read_run(file_b, args.order)
+    comparison = compare_rankings(first, second, names)
+    tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
+    text = comparison.format_summary()
+    changed = comparison.topics[comparison.topics["first_rank"].notna()]
+    if len(changed):
+        text += f"\n\n{changed.to_string(float_format='%.0f')}"
+    if args.qrels:
+        qrels = read_qrels(args.qrels)
+        for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):
+            compute_overlap(run, qrels, (name, args.qrels.name), (file, args.qrels))
+        tables["measures"] = compare_measures(first, second, qrels)
+        text += f"\n\n{tables['measures'].to_string(float_format='%.4f', na_rep='–')}"  # noqa: RUF001 a dash
+    if args.output:
+        create_directory(args.output)
+        for name, table in tables.items():
+            write_csv(args.output / f"{name}.csv", table, 6, index=True)
+    print(text)
 
 
 def _compare_runs(args: argparse.Namespace) -> None:

@@ -1,0 +1,70 @@
+"""Comparison of two runs: moved documents, score differences and differences of measures."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from submission.errors import InputError
+from tests.conftest import Capture
+from training.__main__ import main
+from training.evaluation.comparison import RunComparison, compare_rankings
+
+
+def make_run(rankings: dict[str, str], **scores: float) -> pd.DataFrame:
+    """Build a run of one-letter documents; scores are 10 minus the rank, except those in `scores`."""
+    rows = [
+        (qid, docno, scores.get(docno, 10.0 - rank)) for qid, docnos in rankings.items() for rank, docno in enumerate(docnos, 1)
+    ]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score"])
+
+
+def compare(first: pd.DataFrame, second: pd.DataFrame) -> RunComparison:
+    return compare_rankings(first, second, ("a", "b"))
+
+
+def test_changes_are_counted_per_topic() -> None:
+    comparison = compare(make_run({"1": "abcd", "2": "xyz", "8": "a"}), make_run({"2": "xyz", "1": "acbe", "9": "a"}))
+    assert comparison.topics.astype(float).fillna(-1).T.to_dict("list") == {"1": [3, 1, 1, 2, 2], "2": [3, 0, 0, 0, -1]}
+    assert comparison.topics_of_one_run == (["8"], ["9"])
+    ranks = comparison.moves.set_index("docno")[["rank_a", "rank_b"]].fillna(0).T.to_dict("list")
+    assert ranks == {"b": [2, 3], "c": [3, 2], "d": [4, 0], "e": [0, 4]}
+    assert (comparison.max_score_difference, comparison.max_score_gap) == (1.0, 1.0)
+    assert comparison.format_summary().splitlines() == [
+        "topics: 2 in both runs", "topics only in a (1): 8", "topics only in b (1): 9",
+        "documents in both runs: 6; largest score difference: 1", "rankings: 1 of 2 differ, first at rank 2",
+        "documents moved: 2, entered: 1, left: 1", "score differences in a between both ranks of a moved document: ≤ 1",
+    ]  # fmt: skip
+
+
+def test_scores_may_differ_in_identical_rankings() -> None:
+    comparison = compare(make_run({"1": "ab"}), make_run({"1": "ab"}, b=8.25))
+    assert comparison.format_summary().splitlines()[1:] == [
+        "documents in both runs: 2; largest score difference: 0.25", "rankings: identical",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("second", "message"), [({"1": "xy"}, "no common document"), ({"7": "ab"}, "no common topic")])
+def test_unrelated_runs_are_refused(second: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        compare(make_run({"1": "ab"}), make_run(second))
+
+
+def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None:
+    rankings = {"a": {"1": "abc", "2": "abc", "3": "cab"}, "b": {"1": "acb", "2": "cab", "3": "abc"}}
+    for name, topics in rankings.items():
+        lines = [f"{row.qid} Q0 {row.docno} 1 {row.score} t\n" for row in make_run(topics).itertuples()]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    (tmp_path / "qrels").write_text(
+        "".join(f"{qid} 0 {docno} {grade}\n" for qid in "123" for docno, grade in zip("abc", "100", strict=True))
+    )
+    runs = [str(tmp_path / f"{name}.txt") for name in rankings]
+    assert main(["compare", *runs, "--qrels", str(tmp_path / "qrels"), "-o", str(tmp_path)]) == 0
+    table = pd.read_csv(tmp_path / "measures.csv", index_col="measure")
+    # The relevant document is at ranks 1, 1, 2 in the first run and 1, 2, 1 in the second.
+    assert table.loc["MRR all", ["n", "a", "b", "difference", "better", "worse", "tied"]].tolist() == pytest.approx(
+        [3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6
+    )
+    assert table.loc["MRR all", "low"] < 0 < table.loc["MRR all", "high"]
+    assert pd.read_csv(tmp_path / "topics.csv")["moved"].tolist() == [2, 3, 3]
+    assert "rankings: 3 of 3 differ, first at rank 1" in capsys.readouterr().out
