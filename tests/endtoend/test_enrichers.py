@@ -98,7 +98,7 @@ def test_tagger_initialises_from_the_language_model(work: Path) -> None:
 
 
 INVALID_RECIPES = [  # old text, new text, exit code, and part of the message
-    ('"word2vec"', '"fasttext"', 3, "prepare vectors --work-dir WORK"),
+    ('"word2vec"', '"fasttext"', 3, "--surface-tokens fasttext --dimensions 6`"),
     ("dropout = 0.1", "tags = ['O']", 2, "unknown key network.tags"),
     ('"words"', '"speech"', 4, "speech: checkpoint not found"),
     ("hidden = 12", "hidden = 13", 2, "tagging.init_from: the layer sizes of 'words' differ from the recipe's; use its"),
