@@ -62,9 +62,9 @@ class LoadedSystem:
         Lexical scores equal those of `rank`; neural scores differ by at most 1e-5.
 
         Args:
-            arguments: Frame `docno premise` (optionally `conclusion`), texts, or Path of an input directory; premises with
-                fewer than 15 words are not indexed.
-            queries: Frame `qid query`, texts (numbered from 1), or a single text. Integer ids are converted to strings.
+            arguments: Frame `docno premise` (optionally `conclusion`) or `docno text`, dict of texts by id, texts (numbered
+                from 1), or Path of an input directory, of which premises with fewer than 15 words are omitted.
+            queries: Frame `qid query`, dict of texts by id, texts (numbered from 1), or a single text. Ids may be integers.
             depth: Maximum number of arguments per query.
         """
         with self.index(arguments) as index:

@@ -67,6 +67,7 @@ class _FrameReader(ArgsMeReader):
     """Reader of a frame `docno conclusion premise`."""
 
     format_name = "data frame"
+    min_premise_words = 0  # the minimum length applies to args.me only
 
     def __init__(self, documents: pd.DataFrame) -> None:
         self.topic_files, self.corpus_files, self._documents = [], [], documents

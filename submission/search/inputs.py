@@ -2,9 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,14 +16,15 @@ from submission.search.corpus import Corpus
 MAX_QUERY_CHARACTERS = 10_000
 SURROGATE = re.compile("[\ud800-\udfff]")
 REPLACEMENTS = {"Cc": " ", "Cs": "\ufffd"}  # control characters; lone surrogates, from undecodable arguments of the command
-Arguments = pd.DataFrame | Iterable[str] | Path
-Queries = pd.DataFrame | Iterable[str] | str
+Arguments = pd.DataFrame | Mapping[Any, str] | Iterable[str] | Path
+Queries = pd.DataFrame | Mapping[Any, str] | Iterable[str] | str
 
 
 def build_corpus(arguments: Arguments) -> Corpus:
-    """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts, or an input directory.
+    """Build a corpus from a frame `docno premise` (optionally `conclusion`), texts by id, texts, or an input directory.
 
-    Texts are numbered from 1. Without a column `conclusion`, the premise is also the conclusion, as in TIREx data.
+    A list of texts is numbered from 1. A column `text` is read as `premise`. Without a column `conclusion`, the premise is also
+    the conclusion, as in TIREx data. Texts of any length are searched.
 
     Raises:
         InputError: If there are no arguments, a column is missing, or an id or text is invalid.
@@ -33,7 +35,9 @@ def build_corpus(arguments: Arguments) -> Corpus:
     if isinstance(arguments, str):
         raise UsageError("arguments is a single string; pass a list of texts, a data frame, or a Path")
     if not isinstance(arguments, pd.DataFrame):
-        arguments = _number_texts(list(arguments), "docno", "premise")
+        arguments = _make_frame(arguments, "docno", "premise")
+    if "premise" not in arguments and "text" in arguments:
+        arguments = arguments.rename(columns={"text": "premise"})
     frame = _validate_frame(
         arguments, "arguments", ["docno", "premise", *(["conclusion"] if "conclusion" in arguments else [])]
     )
@@ -50,9 +54,9 @@ def build_corpus(arguments: Arguments) -> Corpus:
 
 
 def build_topics(queries: Queries) -> pd.DataFrame:
-    """Build topics `qid query` from a frame with these columns, or from one or more texts, which are numbered from 1."""
+    """Build topics `qid query` from a frame with these columns, texts by id, or one or more texts, numbered from 1."""
     if not isinstance(queries, pd.DataFrame):
-        queries = _number_texts([queries] if isinstance(queries, str) else list(queries), "qid", "query")
+        queries = _make_frame([queries] if isinstance(queries, str) else queries, "qid", "query")
     frame = _validate_frame(queries, "queries", ["qid", "query"])
     return frame.assign(query=[clean_query(query) for query in frame["query"]]).astype(object)
 
@@ -69,8 +73,9 @@ def clean_query(text: str) -> str:
     return query
 
 
-def _number_texts(texts: Sequence[str], id_column: str, text_column: str) -> pd.DataFrame:
-    return pd.DataFrame({id_column: [str(index) for index in range(1, len(texts) + 1)], text_column: texts}, dtype=object)
+def _make_frame(texts: Mapping[Any, str] | Iterable[str], id_column: str, text_column: str) -> pd.DataFrame:
+    by_id = texts if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts, 1)}
+    return pd.DataFrame({id_column: [*by_id], text_column: [*by_id.values()]}, dtype=object)
 
 
 def _validate_frame(frame: pd.DataFrame, label: str, columns: list[str]) -> pd.DataFrame:

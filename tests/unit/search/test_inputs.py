@@ -45,6 +45,14 @@ def test_texts_are_numbered_and_used_as_conclusion_and_premise() -> None:
     pd.testing.assert_frame_equal(build_topics("a?"), pd.DataFrame({"qid": ["1"], "query": ["a?"]}))
 
 
+def test_short_texts_are_searched_by_id() -> None:
+    arguments = {"zoo": "zoos are cruel", 7: "golf courses"}
+    hits = load_system("dirichlet").search(arguments, {"q7": "zoos", "q8": "golf"})
+    assert hits[hits["rank"] == 1][["qid", "docno"]].to_numpy().tolist() == [["q7", "zoo"], ["q8", "7"]]
+    frame = pd.DataFrame({"docno": [*arguments], "text": [*arguments.values()]})
+    pd.testing.assert_frame_equal(build_corpus(frame).documents, build_corpus(arguments).documents)
+
+
 def test_frames_may_have_other_columns_and_indexes() -> None:
     columns = {"docno": ["b", "a"], "conclusion": ["c", "d"], "premise": TEXTS[:2]}
     frame = pd.DataFrame({"x": [1, 2], **dict(reversed(columns.items()))}, index=[7, 9])
