@@ -34,8 +34,9 @@ class Corpus(Dataset):
     def from_frame(cls, documents: pd.DataFrame) -> Self:
         """Create a corpus from a frame `docno conclusion premise`."""
         corpus = cls(_FrameReader(documents), Path("arguments"))
-        texts = "\0".join(text for column in documents for text in documents[column])
-        corpus.corpus_fingerprint = hashlib.sha256(texts.encode(errors="surrogatepass")).hexdigest()
+        texts = (text for column in documents for text in documents[column])
+        content = "\0".join([str(corpus.reader.min_premise_words), *texts])  # both determine the collection
+        corpus.corpus_fingerprint = hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()
         return corpus
 
     def with_queries(self, topics: pd.DataFrame) -> Self:
