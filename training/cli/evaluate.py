@@ -88,7 +88,8 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
     if args.qrels:
         qrels = read_qrels(args.qrels)
         for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):
-            compute_overlap(run, qrels, (name, args.qrels.name), (file, args.qrels))
+            shared_rows = run[run["qid"].isin(comparison.topics.index)]
+            compute_overlap(shared_rows, qrels, (name, args.qrels.name), (file, args.qrels))
         tables["measures"] = compare_measures(first, second, qrels)
         text += f"\n\n{tables['measures'].to_string(float_format='%.4f', na_rep='–')}"  # noqa: RUF001 a dash
     if args.output:

@@ -82,12 +82,13 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
 
 
 def compare_measures(first: pd.DataFrame, second: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Compare two runs by all measures, each over the topics on which it is defined for both.
+    """Compare two runs by all measures, each over the topics of both runs on which it is defined for both.
 
     Returns:
         One row per measure: `n` topics, means `a` and `b`, the mean `difference` (second minus first) with its 95 % bootstrap
         interval `low high`, two-sided `p` of the paired randomisation test, and the numbers of topics `better worse tied`.
     """
+    qrels = qrels[qrels["qid"].isin(set(first["qid"]) & set(second["qid"]))]  # else a missing topic would count as 0
     values_a, values_b = evaluate_run(first, qrels), evaluate_run(second, qrels)
     intervals = bootstrap_means(values_b - values_a)
     rows = {}

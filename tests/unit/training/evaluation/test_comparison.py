@@ -51,12 +51,12 @@ def test_unrelated_runs_are_refused(second: dict[str, str], message: str) -> Non
 
 
 def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None:
-    rankings = {"a": {"1": "abc", "2": "abc", "3": "cab"}, "b": {"1": "acb", "2": "cab", "3": "abc"}}
+    rankings = {"a": {"1": "abc", "2": "abc", "3": "cab", "4": "abc"}, "b": {"1": "acb", "2": "cab", "3": "abc"}}
     for name, topics in rankings.items():
         lines = [f"{row.qid} Q0 {row.docno} 1 {row.score} t\n" for row in make_run(topics).itertuples()]
         (tmp_path / f"{name}.txt").write_text("".join(lines))
     (tmp_path / "qrels").write_text(
-        "".join(f"{qid} 0 {docno} {grade}\n" for qid in "123" for docno, grade in zip("abc", "100", strict=True))
+        "".join(f"{qid} 0 {docno} {grade}\n" for qid in "1234" for docno, grade in zip("abc", "100", strict=True))
     )
     runs = [str(tmp_path / f"{name}.txt") for name in rankings]
     assert main(["compare", *runs, "--qrels", str(tmp_path / "qrels"), "-o", str(tmp_path)]) == 0
