@@ -63,7 +63,7 @@ class LoadedSystem:
 
         Args:
             arguments: Frame `docno premise` (optionally `conclusion`) or `docno text`, dict of texts by id, texts (numbered
-                from 1), or Path of an input directory, of which premises with fewer than 15 words are omitted.
+                from 1), or Path of an input directory, whose premises with fewer than 15 words are omitted if it is args.me.
             queries: Frame `qid query`, dict of texts by id, texts (numbered from 1), or a single text. Ids may be integers.
             depth: Maximum number of arguments per query.
         """

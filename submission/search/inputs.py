@@ -74,7 +74,7 @@ def clean_query(text: str) -> str:
 
 
 def _make_frame(texts: Mapping[Any, str] | Iterable[str], id_column: str, text_column: str) -> pd.DataFrame:
-    by_id = texts if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts, 1)}
+    by_id = texts if isinstance(texts, Mapping) else {str(position): text for position, text in enumerate(texts, 1)}
     return pd.DataFrame({id_column: [*by_id], text_column: [*by_id.values()]}, dtype=object)
 
 

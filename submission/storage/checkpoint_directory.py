@@ -58,7 +58,7 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     recover_directory(directory)
     if not directory.is_dir():
         available_names = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
-        fix = f"restore it from the release, or train it with `python -m training fit {directory.name} --work-dir WORK_DIR`"
+        fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
         raise CheckpointError(f"{directory}: checkpoint not found; available: {available_names}; {fix}")
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)

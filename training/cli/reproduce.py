@@ -82,7 +82,7 @@ def reproduce_checkpoint(
 
 
 def _check_reproducible(name: str, checkpoint_dir: Path) -> None:
-    """Raise UsageError, which lists the names with a recipe and a checkpoint, if a recipe or a checkpoint has not this name."""
+    """Raise UsageError, which lists the reproducible networks, unless there are a recipe and a checkpoint with this name."""
     names = {file.stem for file in RECIPES.glob("*.toml")} & {path.name for path in checkpoint_dir.glob("*/")}
     if name not in names:
         fix = f"expected `ensemble` or a network with a recipe and a checkpoint in {checkpoint_dir}: {', '.join(sorted(names))}"

@@ -30,14 +30,14 @@ class RunComparison:
         lines = [f"topics: {len(self.topics)} in both runs"]
         for name, qids in zip(self.names, self.topics_of_one_run, strict=True):
             lines += [f"topics only in {name} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
-        n_shared, (entered, left, moved) = self.topics["shared"].sum(), self.topics[["entered", "left", "moved"]].sum()
-        lines.append(f"documents in both runs: {n_shared}; largest score difference: {self.max_score_difference:.2g}")
+        totals = self.topics[["shared", "entered", "left", "moved"]].sum()
+        lines.append(f"documents in both runs: {totals['shared']}; largest score difference: {self.max_score_difference:.2g}")
         first_ranks = self.topics["first_rank"].dropna()
         if first_ranks.empty:
             return "\n".join([*lines, "rankings: identical"])
         lines.append(f"rankings: {len(first_ranks)} of {len(self.topics)} differ, first at rank {first_ranks.min():.0f}")
-        lines.append(f"documents moved: {moved}, entered: {entered}, left: {left}")
-        if moved:
+        lines.append(f"documents moved: {totals['moved']}, entered: {totals['entered']}, left: {totals['left']}")
+        if totals["moved"]:
             lines.append(
                 f"score differences in {self.names[0]} between both ranks of a moved document: ≤ {self.max_score_gap:.2g}"
             )
@@ -61,16 +61,19 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
         raise_no_common_topic(qids_a, qids_b, *names)
     pairs = run_a.merge(run_b, on=KEYS, how="outer", suffixes=("_a", "_b"))
     pairs = pairs[pairs["qid"].isin(common)]
-    entered, left = pairs["rank_a"].isna(), pairs["rank_b"].isna()
-    if (entered | left).all():
+    is_new, is_missing = pairs["rank_a"].isna(), pairs["rank_b"].isna()
+    is_shared = ~is_new & ~is_missing
+    if not is_shared.any():
         raise InputError(f"{names[0]} and {names[1]}: no common document for any topic; compare runs over the same corpus")
-    moved = ~entered & ~left & (pairs["rank_a"] != pairs["rank_b"])
+    is_changed = pairs["rank_a"] != pairs["rank_b"]  # also if one of them is NaN
+    is_moved = is_shared & is_changed
     best_rank = pairs[["rank_a", "rank_b"]].min(axis=1)
-    counts = {"shared": ~entered & ~left, "entered": entered, "left": left, "moved": moved}
-    topics = pd.DataFrame(counts).groupby(pairs["qid"]).sum()
-    topics["first_rank"] = best_rank.where(entered | left | moved).groupby(pairs["qid"]).min()
-    changes = pairs.assign(best=best_rank)[entered | left | moved].sort_values(["qid", "best", "docno"])
-    crossed = pairs.loc[moved, ["qid", "rank_b", "score_a"]].merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
+    flags = {"shared": is_shared, "entered": is_new, "left": is_missing, "moved": is_moved}
+    topics = pd.DataFrame(flags).groupby(pairs["qid"]).sum()
+    topics["first_rank"] = best_rank.where(is_changed).groupby(pairs["qid"]).min()
+    changes = pairs.assign(best=best_rank)[is_changed].sort_values(["qid", "best", "docno"])
+    moved_pairs = pairs.loc[is_moved, ["qid", "rank_b", "score_a"]]
+    crossed = moved_pairs.merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
     return RunComparison(
         names,
         topics.loc[common],
@@ -82,7 +85,7 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
 
 
 def compare_measures(first: pd.DataFrame, second: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Compare two runs by all measures, each over the topics of both runs on which it is defined for both.
+    """Compare two runs by all measures, each over the common topics on which it is defined for both runs.
 
     Returns:
         One row per measure: `n` topics, means `a` and `b`, the mean `difference` (second minus first) with its 95 % bootstrap

@@ -1,4 +1,4 @@
-"""Tests of the term index against counts of terms, and of the lexical models against hand-computed values and rank_bm25."""
+"""Tests of the term index against counts of terms, and of BM25, Dirichlet and RM3 against values computed by hand."""
 
 import math
 from collections import Counter
@@ -8,14 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from rank_bm25 import BM25Okapi
 
-from submission.retrieval.conclusion_bm25 import ConclusionIndex, retrieve
 from submission.retrieval.lexical import BM25, RM3, Dirichlet, Model, Query, build_query, expand_query, search, search_all
 from submission.retrieval.term_index import IndexSettings, TermIndex, load_or_build_term_index
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.index_terms import TermAnalyser
-from submission.text.normalisation import normalise
 from tests.conftest import build_text_lookup
 
 UNSTEMMED = IndexSettings(stemmer="none")
@@ -147,49 +144,3 @@ def test_search_does_not_depend_on_threads(six_documents: TermIndex, monkeypatch
         results.append([(topic.documents.tolist(), topic.scores.tolist()) for topic in hits])
     assert results[0] == results[1]
     assert (len(results[0]), results[0][4]) == (40, ([], []))
-
-
-CONCLUSIONS = {
-    "d4": "Zoos are cruel", "d2": "zoos are CRUEL!", "d3": "Cruel zoos", "d1": "Golf is a sport",
-    "d0": "Taxes are cruel to people who work", "d5": "Cats make better pets than dogs",
-}  # fmt: skip
-CORPUS = pd.DataFrame({"docno": list(CONCLUSIONS), "conclusion": list(CONCLUSIONS.values())})
-
-
-def test_retrieval_orders_ties_and_skips_unknown_words(caplog: pytest.LogCaptureFixture) -> None:
-    topics = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["Are zoos cruel?", "quux", "golf"]})
-    ranking = retrieve(topics, ConclusionIndex.build(CORPUS))
-    # "cruel zoos" and "zoos cruel" tie: the normalised conclusion decides, then the docno.
-    assert list(ranking[["qid", "docno", "rank"]].itertuples(index=False, name=None)) == [
-        ("1", "d3", 1), ("1", "d2", 2), ("1", "d4", 3), ("1", "d0", 4), ("3", "d1", 1),
-    ]  # fmt: skip
-    scores = ranking["score"].tolist()
-    assert scores[0] == scores[1] == scores[2] > scores[3] > 0
-    assert "topic 2 (quux): no conclusion contains a query term" in caplog.text
-    assert retrieve(topics[1:2], ConclusionIndex.build(CORPUS)).columns.tolist() == ["qid", "docno", "rank", "score"]
-
-
-def test_scores_equal_rank_bm25() -> None:
-    rng = np.random.default_rng(3)
-    words = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(120)]
-    weights = 1 / np.arange(1, 121)
-    texts = [" ".join(rng.choice(words, rng.integers(1, 7), p=weights / weights.sum())) for _ in range(600)]
-    index = ConclusionIndex.build(pd.DataFrame({"docno": [f"d{i:04}" for i in range(600)], "conclusion": texts}))
-    assert index.conclusions == sorted({normalise(text) for text in texts})
-    reference = BM25Okapi([conclusion.split() for conclusion in index.conclusions])
-    sizes = []
-    for query in (*texts[:40], "waa waa wab", "unheard of", "unheard wdp"):
-        expected = reference.get_scores(normalise(query).split())
-        assert (index.score_all(query) == expected).all()  # to the last bit
-        order = np.argsort(-expected, kind="stable")[:100]
-        assert index.find_top_conclusions(query) == [(i, expected[i]) for i in order if expected[i] > 0]
-        sizes.append(len(index.find_top_conclusions(query)))
-    assert (min(sizes), max(sizes)) == (0, 100)
-
-
-def test_term_contributions_match_hand_computed_values() -> None:
-    index = ConclusionIndex.build(CORPUS)
-    # The conclusion is not in the index, which supplies the statistics of "zoos"; it has one term.
-    idf = math.log(5 - 2 + 0.5) - math.log(2 + 0.5)
-    expected = pytest.approx(idf * 2.5 / (1 + 1.5 * (0.25 + 0.75 / 3)))  # the average length is 3
-    assert index.compute_term_contributions("zoos, quux", "Zoos!") == [("zoos", expected), ("quux", 0.0)]
