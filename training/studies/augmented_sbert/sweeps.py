@@ -182,8 +182,9 @@ def run_sweeps(
 
     Returns:
         One row per sweep, task, network and value: mean and standard deviation on test and dev (percent), mean number of
-        silver pairs, and the published test result; for partly trained networks the Spearman correlation over seeds of their
-        dev metric with that at the end of training.
+        silver pairs, the shares of dissimilar and of similar ones (labels below .2, and of at least .5), and the published test
+        result; for partly trained networks the Spearman correlation over seeds of their dev metric with that at the end of
+        training.
     """
     cells = list_cells(sweeps, repetition_count)
     gold = {task: LOADERS[task](directory, settings.seed) for task in dict.fromkeys(cell.task for cell in cells)}
@@ -216,13 +217,16 @@ def summarise(gold: Mapping[str, PairDataset], results: Mapping[Cell, TrialResul
         groups.setdefault((cell.sweep, cell.task, cell.network, cell.value), []).append(result)
     rows = []
     for (name, task, network, value), group in groups.items():
-        values = pd.DataFrame([(result.test, result.dev, result.silver_pairs) for result in group])
+        values = pd.DataFrame([
+            (result.test, result.dev, result.silver_pairs, result.silver_low, result.silver_high) for result in group
+        ])  # fmt: skip
         means, deviations = values.mean(), values.std()
         published = dict(zip(SWEEPS[name].values, PUBLISHED.get(name, {}).get((task, network), ()), strict=False))
         row = {
             "sweep": name, "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": network,
             "value": value, "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
-            "repetitions": len(group), "silver_pairs": means[2], "published_test": published.get(value),
+            "repetitions": len(group), "silver_pairs": means[2], "silver_low": means[3], "silver_high": means[4],
+            "published_test": published.get(value),
         }  # fmt: skip
         if network == PARTIAL and len(group) > 1:
             final = pd.Series([result.dev for result in groups[name, task, network, 1.0]])

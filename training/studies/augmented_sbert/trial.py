@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ STRATEGIES = (RANDOM, KDE, BM25, SEMANTIC, BM25_SEMANTIC)
 UNADAPTED, ADAPTED = "unadapted", "adapted"  # trained on another task's gold pairs; on this task with labels by its teacher
 RNG_STREAMS = (RANDOM, KDE, *(f"subsampled {name}" for name in STRATEGIES))  # RNG stream index = position; append only
 
+NO_LABELS = np.empty(0, dtype=np.float32)
+LOW_THRESHOLD = 0.2  # pairs with a smaller silver label are dissimilar
 LABELLED_DTYPE = np.dtype([("first", np.int64), ("second", np.int64), ("label", np.float32)])
 
 # Learning rates for MiniLM, tuned on dev with seed 42 (BWS cross-topic, MRPC): teachers 5e-5 to 8e-4 (8e-4 does not learn, 4e-4
@@ -114,6 +117,8 @@ class TrialResult(msgspec.Struct):
     test: float
     silver_pairs: int  # number of silver training pairs
     seconds: float  # including dependencies trained in the same process
+    silver_low: float = math.nan  # share of the silver labels below LOW_THRESHOLD; NaN if there are none
+    silver_high: float = math.nan  # share of the silver labels of at least POSITIVE_THRESHOLD
 
 
 class Trial:
@@ -150,12 +155,16 @@ class Trial:
         """Evaluate a network on dev and test; `source`: trial of the source task of a domain adaptation, else None."""
         start = time.monotonic()
         if network == BASELINE:
-            (dev, test), silver_count = compute_baseline_metrics(self.gold), 0
+            (dev, test), silver_labels = compute_baseline_metrics(self.gold), NO_LABELS
         else:
-            model, silver_count = self._load_or_train(network, source)
+            model, silver_labels = self._load_or_train(network, source)
             dev, test = compute_metrics(self.gold, *(score_pairs(model, pairs) for pairs in (self.gold.dev, self.gold.test)))
         shutil.rmtree(self._cache.directory / _format_cache_name(network, source), ignore_errors=True)  # states of the seeds
-        return TrialResult(dev, test, silver_count, round(time.monotonic() - start, 1))
+        result = TrialResult(dev, test, len(silver_labels), round(time.monotonic() - start, 1))
+        if len(silver_labels):
+            result.silver_low = float(np.mean(silver_labels < LOW_THRESHOLD))
+            result.silver_high = float(np.mean(silver_labels >= sampling.POSITIVE_THRESHOLD))
+        return result
 
     def measure_dev_after(self, fraction: float) -> float:
         """Train the bi-encoder of the first seed on gold pairs for a fraction of the steps and return its dev metric."""
@@ -168,22 +177,23 @@ class Trial:
     def _measure_dev(self, model: Network) -> float:
         return compute_dev_metric(self.gold, score_pairs(model, self.gold.dev))
 
-    def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, int]:
-        """Load or train a network; return it with the number of silver training pairs."""
+    def _load_or_train(self, network: str, source: Trial | None) -> tuple[Network, np.ndarray]:
+        """Load or train a network; return it with the labels (pairs,) of its silver training pairs."""
         if network == UNTRAINED:
-            return self._build(self._settings.student), 0
+            return self._build(self._settings.student), NO_LABELS
         if network in (CROSS_ENCODER, BI_ENCODER):
-            return self.load_or_train_on_gold(network), 0
+            return self.load_or_train_on_gold(network), NO_LABELS
         if network in STRATEGIES:
             silver = self.build_silver_pairs(network)
             pairs = pd.concat([self.gold.train, silver], ignore_index=True)
-            return self._train(network, self._settings.student, pairs), len(silver)
+            return self._train(network, self._settings.student, pairs), silver["label"].to_numpy()
         if source is None:
             raise ValueError(f"{network}: expected a source task")
         if network == UNADAPTED:
-            return source.load_or_train_on_gold(BI_ENCODER), 0
+            return source.load_or_train_on_gold(BI_ENCODER), NO_LABELS
         silver = self._build_adapted_pairs(source)
-        return self._train(_format_cache_name(network, source), self._settings.student, silver), len(silver)
+        name = _format_cache_name(network, source)
+        return self._train(name, self._settings.student, silver), silver["label"].to_numpy()
 
     def label_pairs(self, pairs: pd.DataFrame) -> np.ndarray:
         """Return labels (N,) of pairs by the task's teacher, which is trained if it is not cached."""

@@ -192,10 +192,11 @@ def test_cells_include_the_gold_networks_that_sweeps_share() -> None:
 
 def test_summary_has_published_results_by_value(similarity: Path) -> None:
     gold = {"bws_cross": LOADERS["bws_cross"](similarity, 0)}
-    results = {sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(50.0, 60.0 + k, 10, 1.0) for k in (3, 7)}
+    results = {sweeps.Cell("bm25_k", "bws_cross", 0, k, "bm25"): TrialResult(50.0, 60.0 + k, 10, 1.0, 0.1 * k) for k in (3, 7)}
     table = summarise(gold, results).set_index("value")
     assert table["published_test"].to_dict() == {3: 60.02, 7: 61.48}
     assert table["test"].to_dict() == {3: 63.0, 7: 67.0}
+    assert table["silver_low"].to_dict() == pytest.approx({3: 0.3, 7: 0.7})
 
 
 def test_sample_of_gold_pairs_depends_on_the_repetition(similarity: Path) -> None:
