@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CACHE_HELP = "working directory, which caches finished results"
 SBERT_PARTS = ("bws_cross", "bws_in", "mrpc")
-SBERT_SWEEPS = ("gold", "single_seed", "bm25_k", "semantic_k", "random_ratio", "gold_pairs", "step_fraction")
+SBERT_SWEEPS = ("gold", "single_seed", "bm25_k", "semantic_k", "random_ratio", "kde_ratio", "gold_pairs", "step_fraction")
 QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "ibm_transfer", "ukp+ibm_to_webis")
 
 

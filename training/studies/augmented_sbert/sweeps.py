@@ -62,6 +62,9 @@ SWEEPS = {
     "random_ratio": Sweep(  # table 11: labelled random pairs per gold pair
         BWS, (RANDOM, KDE), (1, 3, 10), lambda settings, n: replace(settings, random_ratio=n, silver_ratio=UNLIMITED), True
     ),
+    "kde_ratio": Sweep(  # table 11: nearer to the published number of random pairs
+        ("bws_in",), (KDE,), (100,), lambda settings, n: replace(settings, random_ratio=n, silver_ratio=UNLIMITED), True
+    ),
     GOLD_PAIRS: Sweep(BWS, (CROSS_ENCODER, BI_ENCODER), (125, 250, 500, 1000, 2000)),  # figure 1, there for STSb
     "step_fraction": Sweep(ALL, (PARTIAL,), (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0), repetition_factor=5),  # figure 6
 }
