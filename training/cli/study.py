@@ -28,6 +28,7 @@ def add_parsers(commands: Commands) -> None:
     _add_augmented_sbert_sweeps(studies)
     _add_students(studies)
     _add_argument_quality(studies)
+    _add_data(studies)
     _add_trials(studies)
 
 
@@ -99,6 +100,15 @@ def _add_argument_quality(studies: Commands) -> None:
     _add_device_and_processes(parser)
     help_text = "result CSV; rows of other parts are kept; a scatter plot is written next to it"
     options.add_output(parser, f"{help_text} (default: WORK_DIR/results/argument_quality.csv)", "FILE")
+
+
+def _add_data(studies: Commands) -> None:
+    description = "describe the data of Thakur et al. 2021 and Favreau et al. 2022: sizes, lengths, labels, overlap"
+    parser = studies.add("data", _describe_data, description)
+    options.add_input(parser, "directory with bws/ and mrpc/, as published")
+    options.add_work_dir(parser, "working directory prepared by `prepare quality`")
+    options.add_seed(parser, "random seed of splits and of shuffled pairs")
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/publication_data.csv)", "FILE")
 
 
 def _add_trials(studies: Commands) -> None:
@@ -229,6 +239,14 @@ def _run_quality_study(args: argparse.Namespace) -> None:
     write_atomic(output, merge_rows(table, previous_rows, "setting", ROW_SETTINGS, 4))
     write_atomic(output.with_suffix(".png"), plot)
     print(format_means(table))
+
+
+def _describe_data(args: argparse.Namespace) -> None:
+    from training.studies.publication_data import describe_data
+    from training.tasks import load_recipe
+
+    output = options.prepare_result_file(args, "publication_data.csv")
+    _write_and_print(output, describe_data(args.input_dir, args.work_dir, load_recipe("tfr_bert"), args.seed), 4, "%.4g")
 
 
 def _run_trials(args: argparse.Namespace) -> None:
