@@ -8,5 +8,6 @@ GRIDS = TRAINING / "configs" / "grids"
 TRIALS = TRAINING / "configs" / "trials"
 FUSIONS = TRAINING / "configs" / "fusions"
 RESULTS = TRAINING / "results"
+PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
 SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`
 REPORT_TEMPLATE = TRAINING / "report" / "report.html.jinja"

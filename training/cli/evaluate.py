@@ -1,9 +1,10 @@
 """Define the subcommands `evaluate`, `compare`, `overlap` and `report`, which take runs, and `docs`, which updates READMEs."""
 
 import argparse
+from pathlib import Path
 
 from submission import cli
-from submission.errors import escape_undecodable
+from submission.errors import UsageError, escape_undecodable
 from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
 
@@ -34,14 +35,17 @@ def add_parsers(commands: cli.Commands) -> None:
     cli.add_options(parser, "order")
     add_output(parser, "output directory of tables and heat maps (default: RUN_DIR/analysis)")
 
-    parser = commands.add("report", _write_report, "write a self-contained HTML report on the runs of a directory")
-    help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them)"
-    parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", help=help_text)
-    cli.add_path(parser, "--qrels", required=True, metavar="FILE", help=QRELS_HELP)
+    description = "write a self-contained HTML report on the runs of a directory, or on the published figures"
+    parser = commands.add("report", _write_report, description)
+    help_text = "directory with <team>-<system>.txt runs and run.txt (a copy of one of them); required without --published"
+    parser.add_argument("runs", type=cli.parse_path, metavar="RUN_DIR", nargs="?", help=help_text)
+    cli.add_path(parser, "--qrels", metavar="FILE", help=f"{QRELS_HELP}; required without --published")
+    help_text = "compare the figures of the rebuilt publications with ours instead"
+    parser.add_argument("--published", action="store_true", help=help_text)
     cli.add_options(parser, "inputs", "input_run", "order", "checkpoint_dir", "cache_dir", "device")
-    add_output(parser, "report file (default: RUN_DIR/report.html)", "FILE")
+    add_output(parser, "report file (default: RUN_DIR/report.html, or published.html)", "FILE")
 
-    commands.add("docs", _update_docs, "update the generated sections of the READMEs", aliases=["readme"])
+    commands.add("docs", _update_docs, "update the generated sections of the documents", aliases=["readme"])
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -107,13 +111,20 @@ def _compare_runs(args: argparse.Namespace) -> None:
 
 
 def _write_report(args: argparse.Namespace) -> None:
+    from training.report.published import write_published
     from training.report.report import write_report
 
+    if args.published:
+        return write_published(args.output or Path("published.html"))
+    if not (args.runs and args.qrels):
+        raise UsageError("report: RUN_DIR and --qrels are required without --published")
     with open_execution(args, args.cache_dir, args.runs) as execution:
-        write_report(args.runs, args.qrels, execution, args.output or args.runs / "report.html", args.order)
+        return write_report(args.runs, args.qrels, execution, args.output or args.runs / "report.html", args.order)
 
 
 def _update_docs(args: argparse.Namespace) -> None:
+    from training.report.published import write_published
     from training.report.readme import update_readmes
 
     update_readmes()
+    write_published()

@@ -1,0 +1,102 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from submission.errors import InputError
+from training.paths import PUBLISHED
+from training.report.published import NOT_RUN, PAGE, load_publication, write_published
+
+ITEMS = {  # the tables and figures that the page must contain
+    "entezari_2020": ["Table 4.2"],
+}
+MAX_ITEMS_NOT_RUN = 10
+
+
+def load_all():
+    return [load_publication(file) for file in sorted(PUBLISHED.glob("*.toml"))]
+
+
+def test_page_contains_all_items():
+    assert {publication.name: [item.name for item in publication.items] for publication in load_all()} == ITEMS
+
+
+def test_page_is_generated(tmp_path: Path):
+    write_published(tmp_path / "published.md")
+    assert (tmp_path / "published.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+
+
+def test_html_contains_all_figures(tmp_path: Path):
+    write_published(tmp_path / "published.html")
+    page = (tmp_path / "published.html").read_text(encoding="utf-8")
+    n_figures = sum(len(item.figures) for publication in load_all() for item in publication.items)
+    assert page.count('<td class="number">') >= 3 * n_figures
+
+
+def test_few_items_are_not_run():
+    items = [item for publication in load_all() for item in publication.items]
+    not_run = [item.name for item in items if any(figure.verdict == NOT_RUN for figure in item.figures)]
+    assert len(not_run) <= MAX_ITEMS_NOT_RUN, not_run
+
+
+def test_every_difference_has_a_reason():
+    unexplained = [
+        (publication.name, item.name, figure.row)
+        for publication in load_all()
+        for item in publication.items
+        for figure in item.figures
+        if figure.verdict.startswith("not") and not figure.reason
+    ]
+    assert not unexplained
+
+
+@pytest.mark.parametrize(
+    ("settings", "theirs", "verdict", "ours"),
+    [
+        ("", "5", "reproduced", 5.0),
+        ("", "4", "better", 5.0),
+        ("", "6", "worse", 5.0),
+        ("lower_is_better = true", "6", "better", 5.0),
+        ("tolerance = 1", "6", "reproduced", 5.0),
+        ('spread = "sd"', "5.9", "reproduced", 5.0),
+        ('spread = "sd"', "6.1", "worse", 5.0),
+        ('low = "low"\nhigh = "high"', "3", "reproduced", 5.0),
+        ('low = "low"\nhigh = "high"', "2.9", "better", 5.0),
+        ("scale = 100", "500", "reproduced", 500.0),
+        ('not_comparable = "other data"', "4", "not comparable", 5.0),
+        ('not_run = "no data"', "4", "not run", None),
+        ('[item.exceptions]\nA = { not_run = "no data" }', "4", "not run", None),
+    ],
+)
+def test_verdict(tmp_path: Path, settings, theirs, verdict, ours):
+    figure = load_figure(tmp_path, settings, theirs)
+    assert (figure.verdict, figure.ours) == (verdict, ours)
+
+
+def test_json_files_are_read_by_path(tmp_path: Path):
+    (tmp_path / "metrics.json").write_text(json.dumps({"validation": {"MAP@20": 5}}))
+    settings = f'[item.measures]\nMAP = {{ file = "{tmp_path}/metrics.json", value = "validation.MAP@20" }}'
+    assert load_figure(tmp_path, settings, "4").ours == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('[item.rows]\nB = { row = "A" }', "no figure of ours for A, MAP"),
+        ('where = { row = "B" }', "0 rows of ours.csv match A, MAP"),
+        ('where = { kind = "x" }', "2 rows of ours.csv match A, MAP"),
+    ],
+)
+def test_missing_figure_is_an_error(tmp_path: Path, settings, message):
+    with pytest.raises(InputError, match=message):
+        load_figure(tmp_path, settings, "4", select="")
+
+
+def load_figure(directory: Path, settings: str, theirs: str, select: str = 'where = { row = "A" }'):
+    """Load the only figure of a publication whose table is `settings`; ours is 5, its spread .5 and its interval 3 to 6."""
+    (directory / "ours.csv").write_text("row,kind,mean,sd,low,high\nA,x,5,.5,3,6\nC,x,1,1,1,1\n")
+    (directory / "paper.csv").write_text(f"item,row,measure,theirs\nTable 1,A,MAP,{theirs}\n")
+    head = f'title = "A paper"\n[[item]]\nname = "Table 1"\ntitle = "results"\nfile = "{directory}/ours.csv"\nvalue = "mean"\n'
+    (directory / "paper.toml").write_text(f"{head}{select}\n{settings}\n")
+    [item] = load_publication(directory / "paper.toml").items
+    return item.figures[0]
