@@ -73,6 +73,10 @@ COMMANDS: dict[str, tuple[dict[str, str], tuple[str, ...], list[str]]] = {  # ch
         {"more/q.qrels": QRELS, "more/run.txt": format_lines()}, ("--qrels", "other=more/q.qrels", "mine=more/run.txt"),
         ["run × other: 3 of 3", "mine × q: 3 of 3"],
     ),
+    "excluded documents": (  # topics 1 to 3: bxc, edy, cbx, with two judged documents each
+        {"ids": "# unconfirmed\na\nz\n"}, ("--exclude-ids", "ids"),
+        ["q: 2 of 8 rows excluded", "run: 3 of 12 rows excluded", "run × q: 3 of 3 topics, 67 % of the top five judged"],
+    ),
 }  # fmt: skip
 
 

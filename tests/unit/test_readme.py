@@ -25,7 +25,11 @@ READMES = (  # in reading order, which is also the order in which their commands
     "training/results/trials.md", "training/results/argument_quality_folds.md", "training/results/augmented_sbert_sweeps.md",
     "training/results/README.md", "tests/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
-SIZES = {"README.md": 8_000, "submission/README.md": 9_600}  # maximum sizes in bytes; all others have at most MAX_SIZE
+SIZES = {
+    "README.md": 8_000,
+    "submission/README.md": 9_600,
+    "training/README.md": 9_400,
+}  # maximum sizes in bytes; all others have at most MAX_SIZE
 MAX_SIZE = 9_000
 
 

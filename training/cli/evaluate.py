@@ -14,6 +14,8 @@ def add_parsers(commands: cli.Commands) -> None:
     help_text = f"{QRELS_HELP}; repeatable, e.g. relevance=FILE and quality=FILE"
     parser.add_argument("--qrels", type=parse_named_path, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
     cli.add_path(parser, "--collection", help="input directory; judgments of documents outside its corpus are ignored")
+    help_text = "file of docnos, one per line, to exclude from runs and qrels, e.g. as written by `check --mismatched-ids`"
+    cli.add_path(parser, "--exclude-ids", metavar="FILE", help=help_text)
     help_text = "NAME of the run against which all other RUNs are tested"
     parser.add_argument("--baseline", type=escape_undecodable, metavar="NAME", help=help_text)
     add_output(parser, "directory for means.csv, per_topic.csv and, with --baseline, significance.csv")
@@ -53,6 +55,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from submission.data.runs import read_run
     from training.evaluation import tables
     from training.evaluation.evaluate import evaluate_run
+    from training.evaluation.exclusion import exclude_documents, read_docnos
     from training.evaluation.overlap import compute_overlap
     from training.evaluation.qrels import read_qrels
 
@@ -60,6 +63,10 @@ def _evaluate(args: argparse.Namespace) -> None:
     qrels_files, run_files = index_files_by_name(args.qrels, "qrels"), index_files_by_name(args.runs, "run")
     qrels_by_name = {name: read_qrels(file, docnos) for name, file in qrels_files.items()}
     runs = {name: read_run(file, args.order) for name, file in run_files.items()}
+    if args.exclude_ids:
+        excluded = read_docnos(args.exclude_ids)
+        qrels_by_name = {name: exclude_documents(qrels, excluded, name) for name, qrels in qrels_by_name.items()}
+        runs = {name: exclude_documents(run, excluded, name) for name, run in runs.items()}
     overlaps = [
         compute_overlap(run, qrels, (name, label), (run_files[name], qrels_files[label]))
         for label, qrels in qrels_by_name.items()
@@ -88,7 +95,7 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
     text = comparison.format_summary()
     changed = comparison.topics[comparison.topics["first_rank"].notna()]
     if len(changed):
-        text += f"\n\n{changed.to_string(float_format='%.0f')}"
+        text += f"\n\n{changed.to_string(formatters={'first_rank': '{:.0f}'.format}, float_format='%.3f', na_rep='–')}"  # noqa: RUF001 a dash
     if args.qrels:
         qrels = read_qrels(args.qrels)
         for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import Commands, add_options, integer_between
+from submission.cli import Commands, add_options, add_path, integer_between
 from training.cli import options
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ QUALITY_PARTS = ("ukp", "ukp_16_folds", "ukp_32_folds", "ibm", "ukp_transfer", "
 def add_parsers(commands: Commands) -> None:
     """Add the parsers of `study` and of each study."""
     studies = commands.add_group("study", "reproduce published experiments", "NAME")
+    _add_collection(studies)
     _add_enrichments(studies)
     _add_lengths(studies)
     _add_augmented_sbert(studies)
@@ -30,6 +31,18 @@ def add_parsers(commands: Commands) -> None:
     _add_argument_quality(studies)
     _add_data(studies)
     _add_trials(studies)
+
+
+def _add_collection(studies: Commands) -> None:
+    parser = studies.add("collection", _count_collection, "count arguments, unconfirmed texts and judged documents by portal")
+    options.add_inputs(parser, "args.me corpus; repeatable")
+    help_text = f"{options.QRELS_HELP}; repeatable, e.g. 2020=FILE and 2021=FILE"
+    parse = options.parse_named_path
+    parser.add_argument("--qrels", type=parse, action="append", required=True, metavar="[NAME=]FILE", help=help_text)
+    help_text = "file of docnos, one per line, whose texts may differ from args.me (default: none)"
+    add_path(parser, "--unconfirmed-ids", metavar="FILE", help=help_text)
+    options.add_work_dir(parser, "directory of results/collection.csv", required=False)
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/collection.csv)", "FILE")
 
 
 def _add_enrichments(studies: Commands) -> None:
@@ -137,6 +150,17 @@ def _add_device_and_processes(parser: argparse.ArgumentParser) -> None:
     add_options(parser, "device")
     help_text = "number of networks trained in parallel, one thread each (default: number of cores; 1 on a GPU)"
     parser.add_argument("--processes", type=integer_between(1, 1024), metavar="N", help=help_text)
+
+
+def _count_collection(args: argparse.Namespace) -> None:
+    from training.evaluation.exclusion import read_docnos
+    from training.evaluation.qrels import read_qrels
+    from training.studies.collection import tabulate_collection
+
+    output = options.prepare_result_file(args, "collection.csv")
+    qrels_by_name = {name: read_qrels(file) for name, file in options.index_files_by_name(args.qrels, "qrels").items()}
+    unconfirmed = read_docnos(args.unconfirmed_ids) if args.unconfirmed_ids else set[str]()
+    _write_and_print(output, tabulate_collection(args.inputs, unconfirmed, qrels_by_name), 0, "%.0f")
 
 
 def _compare_enrichments(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from submission.errors import InputError, abbreviate_list
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.significance import bootstrap_means, compare_with_baseline
+from training.evaluation.similarity import spearman
 
 KEYS = ["qid", "docno"]
 TOLERANCE = 1e-12  # values of a measure that differ less are tied
@@ -32,10 +33,13 @@ class RunComparison:
             lines += [f"topics only in {name} ({len(qids)}): {abbreviate_list(qids)}"] if qids else []
         totals = self.topics[["shared", "entered", "left", "moved"]].sum()
         lines.append(f"documents in both runs: {totals['shared']}; largest score difference: {self.max_score_difference:.2g}")
-        first_ranks = self.topics["first_rank"].dropna()
+        correlations, first_ranks = self.topics["correlation"].dropna(), self.topics["first_rank"].dropna()
         if first_ranks.empty:
             return "\n".join([*lines, "rankings: identical"])
         lines.append(f"rankings: {len(first_ranks)} of {len(self.topics)} differ, first at rank {first_ranks.min():.0f}")
+        if len(correlations):
+            lowest = f"lowest {correlations.min():.3f} (topic {correlations.idxmin()})"
+            lines.append(f"rank correlation of documents in both runs (Spearman): mean {correlations.mean():.3f}, {lowest}")
         lines.append(f"documents moved: {totals['moved']}, entered: {totals['entered']}, left: {totals['left']}")
         if totals["moved"]:
             lines.append(
@@ -49,7 +53,8 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
 
     Columns of `topics`: `shared`, the number of documents in both runs; `entered` and `left`, of those only in the second and
     only in the first run; `moved`, of shared documents with another rank; `first_rank`, the first rank at which the documents
-    differ (NaN for identical rankings).
+    differ (NaN for identical rankings); `correlation`, Spearman's rank correlation of the shared documents (NaN for fewer than
+    three).
 
     Raises:
         InputError: If the runs have no common topic, or no common document for a topic.
@@ -71,6 +76,9 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
     flags = {"shared": is_shared, "entered": is_new, "left": is_missing, "moved": is_moved}
     topics = pd.DataFrame(flags).groupby(pairs["qid"]).sum()
     topics["first_rank"] = best_rank.where(is_changed).groupby(pairs["qid"]).min()
+    docnos_a, docnos_b = (run.groupby("qid")["docno"].agg(list) for run in (first, second))
+    correlations = {qid: spearman(docnos_a[qid], docnos_b[qid]) for qid in common}
+    topics["correlation"] = pd.Series(correlations, dtype=float)
     changes = pairs.assign(best=best_rank)[is_changed].sort_values(["qid", "best", "docno"])
     moved_pairs = pairs.loc[is_moved, ["qid", "rank_b", "score_a"]]
     crossed = moved_pairs.merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])

@@ -1,5 +1,6 @@
-"""Format the result tables of `study trials`, `argument-quality` and `augmented-sbert-sweeps` as Markdown."""
+"""Format the result tables of `study collection`, `trials`, `argument-quality` and `augmented-sbert-sweeps` as Markdown."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,21 @@ QUALITY_MEASURES = ("Pearson", "Spearman", "Kendall")
 QUALITY_SETTINGS = {"ukp": "UKP", "ibm": "IBM-ArgQ"}
 TASKS = {"bws_cross": "BWS across topics", "bws_in": "BWS within topics", "mrpc": "MRPC"}
 STEPS = "step_fraction"  # the sweep without test results
+
+
+def format_collection_table(results: Path = RESULTS) -> str:
+    """Format the numbers of arguments, unconfirmed texts and judged documents by portal, with a summary in a sentence."""
+    table = _read(results / "collection.csv").set_index("corpus")
+    names = {column: column.replace("judged_", "judged ") for column in table.columns if re.fullmatch("judged_[0-9]+", column)}
+    columns = {"arguments": "arguments", "searchable": "at least 15 words", "unconfirmed": "unconfirmed"} | names
+    rows = [[str(corpus), *(f"{count:,}" for count in counts)] for corpus, counts in table[list(columns)][:-1].iterrows()]
+    total, outside = table.iloc[-2], table.iloc[-1]
+    judged = [f"{total[column]:,} of {total[column] + outside[column]:,} judged documents of {column[-4:]}" for column in names]
+    n_judged = sum(total[column.replace("judged_", "judged_unconfirmed_")] for column in names)
+    mismatches = f"{total['mismatched']:,} of {total['arguments']:,} ids are not the hash of their text"
+    unconfirmed = f"{n_judged} of the {total['unconfirmed']:,} unconfirmed texts are judged"
+    summary = f"{mismatches}; {unconfirmed}. The excerpt has {' and '.join(judged)}."
+    return f"{_format_table(['portal', *columns.values()], rows)}\n{summary}\n"
 
 
 def format_trials_table(results: Path = RESULTS) -> str:

@@ -18,6 +18,7 @@ from training.evaluation.tables import ALL_TOPICS
 from training.formatting import CROSS_VALIDATED
 from training.paths import SYSTEM_MEANS
 from training.report.experiments import (
+    format_collection_table,
     format_deepct_table,
     format_quality_table,
     format_steps_table,
@@ -33,6 +34,7 @@ SECTION_FILES = {  # file of each generated section
     "best": "README.md",
     "commands": "submission/README.md",
     "systems": "submission/systems/README.md",
+    "collection": "training/README.md",
     "results": "training/results/README.md",
     "trials": "training/results/trials.md",
     "deepct": "training/results/trials.md",
@@ -54,7 +56,7 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     contents = {
         "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
         "deepct": format_deepct_table(), "losses": format_quality_table(), "sweeps": format_sweeps_table(),
-        "steps": format_steps_table(),
+        "steps": format_steps_table(), "collection": format_collection_table(),
     }  # fmt: skip
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)

@@ -25,7 +25,9 @@ def compare(first: pd.DataFrame, second: pd.DataFrame) -> RunComparison:
 
 def test_changes_are_counted_per_topic() -> None:
     comparison = compare(make_run({"1": "abcd", "2": "xyz", "8": "a"}), make_run({"2": "xyz", "1": "acbe", "9": "a"}))
-    assert comparison.topics.astype(float).fillna(-1).T.to_dict("list") == {"1": [3, 1, 1, 2, 2], "2": [3, 0, 0, 0, -1]}
+    assert comparison.topics.astype(float).fillna(-1).T.to_dict("list") == {
+        "1": [3, 1, 1, 2, 2, 0.5], "2": [3, 0, 0, 0, -1, 1],  # rank correlation of b and c in another order: 1 - 6 · 2 / 24
+    }  # fmt: skip
     assert comparison.topics_of_one_run == (["8"], ["9"])
     ranks = comparison.moves.set_index("docno")[["rank_a", "rank_b"]].fillna(0).T.to_dict("list")
     assert ranks == {"b": [2, 3], "c": [3, 2], "d": [4, 0], "e": [0, 4]}
@@ -33,6 +35,7 @@ def test_changes_are_counted_per_topic() -> None:
     assert comparison.format_summary().splitlines() == [
         "topics: 2 in both runs", "topics only in a (1): 8", "topics only in b (1): 9",
         "documents in both runs: 6; largest score difference: 1", "rankings: 1 of 2 differ, first at rank 2",
+        "rank correlation of documents in both runs (Spearman): mean 0.750, lowest 0.500 (topic 1)",
         "documents moved: 2, entered: 1, left: 1", "score differences in a between both ranks of a moved document: ≤ 1",
     ]  # fmt: skip
 
