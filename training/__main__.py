@@ -10,6 +10,7 @@ import sys
 
 from submission import cli
 from submission.errors import EXIT_CODES
+from training.cli import all as all_command
 from training.cli import evaluate, fit, fuse, prepare, study, tune
 
 TRAINING_EXIT_CODES = f"{EXIT_CODES}; 7 training failed (non-finite loss or constant scores); 8 metrics not reproduced"
@@ -22,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _build_parser() -> argparse.ArgumentParser:
     commands = cli.Commands(argparse.ArgumentParser(prog="python -m training", description=__doc__, epilog=TRAINING_EXIT_CODES))
-    for module in (prepare, fit, tune, fuse, study, evaluate):
+    for module in (all_command, prepare, fit, tune, fuse, study, evaluate):
         module.add_parsers(commands)
     return commands.parser
 

@@ -1,7 +1,6 @@
 """Define the subcommands `fit`, which trains networks, and `reproduce`, which retrains checkpoints."""
 
 import argparse
-import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from training.cli.options import add_input, add_output, add_work_dir, get_output
 def add_parsers(commands: Commands) -> None:
     """Add the parsers of `fit` and `reproduce`."""
     parser = commands.add("fit", _fit, "train a network from a recipe; an interrupted run is resumed")
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file")
-    parser.add_argument("--all", action="store_true", help="train the networks of all systems, one process per GPU")
+    parser.add_argument("recipe", metavar="RECIPE", help="recipe name in training/configs/recipes, or .toml file")
     add_work_dir(parser, "working directory prepared by `prepare`")
     add_path(parser, "--vectors", help="directory of the word vectors (default: the output of `prepare vectors` in WORK_DIR)")
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/RECIPE)")
@@ -31,7 +29,7 @@ def add_parsers(commands: Commands) -> None:
 
 
 def _fit(args: argparse.Namespace) -> None:
-    from submission.errors import UsageError, escape_undecodable
+    from submission.errors import escape_undecodable
     from submission.inference.device import choose_device
     from training.data.word_vectors import get_default_folder_name
     from training.data.work_directory import lock_run
@@ -39,34 +37,12 @@ def _fit(args: argparse.Namespace) -> None:
     from training.fitting.fit import fit
     from training.tasks import load_recipe
 
-    if args.all:
-        _fit_all(args)
-        return
-    if not args.recipe:
-        raise UsageError("fit: no recipe; add RECIPE or --all")
     recipe, name = load_recipe(args.recipe), escape_undecodable(Path(args.recipe).stem)
     output = get_output(args, "checkpoints", name)
     vectors = args.vectors or args.work_dir / get_default_folder_name(recipe.task.surface_vector_method)
     device = choose_device(args.device)
     with join_process_group(device) as process, nullcontext() if process.rank else lock_run(name, args.work_dir):
         fit(name, recipe, args.work_dir, vectors, output, device, args.restart, process)
-
-
-def _fit_all(args: argparse.Namespace) -> None:
-    import torch
-
-    from submission.errors import UsageError
-    from submission.inference.device import choose_device
-    from training.cli.fit_all import fit_all, load_recipes_in_order
-
-    for name, is_present in (("RECIPE", args.recipe), ("--output", args.output), ("torchrun", "WORLD_SIZE" in os.environ)):
-        if is_present:
-            raise UsageError(f"fit --all cannot be combined with {name}; omit one of the two")
-    n_gpus = torch.cuda.device_count() if choose_device(args.device).type == "cuda" else 0
-    fit_args = ["--device", args.device, *(["--vectors", str(args.vectors)] if args.vectors else [])]
-    if args.restart:
-        fit_args.append("--restart")
-    fit_all(load_recipes_in_order(), fit_args, args.work_dir, args.vectors, n_gpus)
 
 
 def _reproduce(args: argparse.Namespace) -> None:

@@ -56,7 +56,7 @@ def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
     if args.qrels:
         raise UsageError(f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels")
     output, device = get_output(args, "checkpoints", system.stage.checkpoint or system.name), choose_device(args.device)
-    with lock_work_directory(args.work_dir):
+    with lock_work_directory(args.work_dir, shared=True):
         fit_ensemble(system, args.work_dir, CheckpointStore(args.checkpoint_dir), output, device, args.non_negative)
 
 

@@ -22,6 +22,7 @@ from training.data import word_vectors
 from training.data.pairs import reproduce_pairs
 from training.fitting.fit import fit
 from training.fitting.recipe import Recipe
+from training.formatting import CROSS_VALIDATED
 from training.fusion.ensemble import fit_ensemble
 from training.paths import RECIPES
 from training.tasks import load_recipe
@@ -89,13 +90,27 @@ def _check_reproducible(name: str, checkpoint_dir: Path) -> None:
         raise UsageError(f"{name}: cannot be reproduced; {fix}; run `fuse` for fusions and `tune` for tuned parameters")
 
 
+def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """Return a checkpoint's metrics in percent: a network's of the validation, tuned or fused parameters' cross-validated."""
+    if "validation" in metrics:
+        return dict(metrics["validation"])
+    if CROSS_VALIDATED not in metrics:
+        return {"R² · 100": 100 * metrics["R²"]}
+    values = metrics[CROSS_VALIDATED]
+    by_qrels = (
+        values if isinstance(next(iter(values.values())), dict) else {"": values}
+    )  # a fusion's, by the names of the qrels
+    return {
+        f"{name} {measure}".strip(): 100 * value
+        for name, means in by_qrels.items()
+        for measure, value in means.items()
+        if value is not None
+    }
+
+
 def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) -> pd.DataFrame:
     """Tabulate two checkpoints' metrics in percent, as `stored reproduced difference verdict` (OK, near or FAIL)."""
-    if "validation" in stored:
-        stored_metrics, reproduced_metrics = stored["validation"], reproduced["validation"]
-    else:
-        stored_metrics, reproduced_metrics = ({"R² · 100": 100 * metrics["R²"]} for metrics in (stored, reproduced))
-    table = pd.DataFrame({"stored": stored_metrics, "reproduced": reproduced_metrics})
+    table = pd.DataFrame({"stored": select_metrics(stored), "reproduced": select_metrics(reproduced)}, dtype=float)
     table["difference"] = table["reproduced"] - table["stored"]
     distance = table["difference"].abs()  # NaN if one of the checkpoints lacks the metric: FAIL
     table["verdict"] = np.select([distance <= OK_TOLERANCE, distance <= NEAR_TOLERANCE], ["OK", "near"], "FAIL")

@@ -85,6 +85,7 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     curve: ClassVar[CurveSpec]
+    data_kind: ClassVar[str] = "pairs"  # KIND of `prepare KIND`, which writes the examples
     is_trained_externally: ClassVar[bool] = False  # `load_or_train_weights` replaces the training loop of `fit`
     supported_networks: ClassVar[tuple[str, ...]] = ()  # empty: all rankers
     pairwise_only: ClassVar[tuple[str, ...]] = ("margin", "l1_weight", "validation_queries")  # [training] keys to leave unset
@@ -93,6 +94,16 @@ class TaskSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     def surface_vector_method(self) -> VectorMethod | None:
         """Method of the surface-token vectors; None if the network reads normalised words."""
         return None
+
+    @property
+    def published_files(self) -> tuple[str, ...]:
+        """Names of the published files and folders that the examples are prepared from."""
+        return ()
+
+    @property
+    def needs_qrels(self) -> bool:
+        """Whether judged documents are excluded from the examples."""
+        return False
 
     @classmethod
     def get_table_name(cls) -> str:

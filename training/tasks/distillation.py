@@ -23,6 +23,7 @@ class DistillationSpec(TextNetworkSpec, frozen=True):
     """Settings of listwise distillation; the batch size is a number of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
+    data_kind: ClassVar = "distillation"
     loss: Literal["mse", "margin_mse"] = "margin_mse"  # squared error of scores, or of score differences
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum documents per list
 

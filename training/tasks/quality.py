@@ -11,7 +11,7 @@ from msgspec import Meta
 from submission.errors import InputError
 from submission.storage.atomic_files import sha256_file
 from submission.text.tokenisers import Tokeniser
-from training.data.quality import CREDITS, get_table_path, load_source_hashes, load_table, prepare_quality
+from training.data.quality import CREDITS, DATASETS, get_table_path, load_source_hashes, load_table, prepare_quality
 from training.data.split import hold_out
 from training.fitting.initialisation import TextNetworkSpec
 from training.fitting.listwise import LISTWISE_CURVE, ListwiseTask, RankScope, build_ranked_lists
@@ -26,6 +26,7 @@ class QualitySpec(TextNetworkSpec, frozen=True):
     """Settings of listwise training on argument quality; the batch size is a number of lists."""
 
     curve: ClassVar = LISTWISE_CURVE
+    data_kind: ClassVar = "quality"
     supported_networks: ClassVar = ("tfr_bert",)
     datasets: tuple[Literal["ukp", "ibm"], ...]  # other data sets are for testing only
     list_size: Annotated[int, Meta(ge=2)] = 12  # maximum arguments per list
@@ -36,6 +37,11 @@ class QualitySpec(TextNetworkSpec, frozen=True):
         """Raise ValueError if no data set is named or a name is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"quality.datasets is {list(self.datasets)}; expected ukp, ibm or both")
+
+    @property
+    def published_files(self) -> tuple[str, ...]:
+        """Names of the folders of the data sets."""
+        return tuple(DATASETS[name].FOLDER for name in self.datasets)
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the tables of the data sets and hold out some debates of each for validation."""

@@ -39,6 +39,7 @@ class TaggingSpec(TaskSpec, frozen=True):
     curve: ClassVar = CurveSpec(
         "negative log-likelihood per passage", ("precision", "recall", "F1"), "F1", "%, whole components", "documents", True
     )
+    data_kind: ClassVar = "tags"
     supported_networks: ClassVar = ("targer",)
     datasets: tuple[Literal["essays", "webd"], ...]
     vectors: VectorMethod = "word2vec"  # initial word vectors
@@ -48,6 +49,11 @@ class TaggingSpec(TaskSpec, frozen=True):
         """Raise ValueError if no data set is named or a name is repeated."""
         if not self.datasets or len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"tagging.datasets is {list(self.datasets)}; expected essays, webd or both")
+
+    @property
+    def published_files(self) -> tuple[str, ...]:
+        """Names of the files of all data sets, which `prepare tags` reads together."""
+        return tuple(source.file for source in SOURCES.values())
 
     @property
     def surface_vector_method(self) -> VectorMethod:

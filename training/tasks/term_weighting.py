@@ -40,11 +40,17 @@ class TermWeightingSpec(TextNetworkSpec, frozen=True):
     curve: ClassVar = CurveSpec(
         "masked mean squared error", ("R²", "MAP", "Rprec"), "R²", "%, words of held-out passages", "passages"
     )
+    data_kind: ClassVar = "passages"
     supported_networks: ClassVar = ("deepct",)
     # unjudged: without judged arguments; unpooled: also without pooled arguments
     documents: Literal["all", "unjudged", "unpooled"] = "all"
     reference: Literal["topic", "conclusion", "both"] = "both"  # a word is relevant if it shares a stem with the reference
     max_passages: NonNegativeInt = 0  # size of a seeded sample; 0: all
+
+    @property
+    def needs_qrels(self) -> bool:
+        """Whether judged documents are excluded from the passages."""
+        return self.documents != "all"
 
     def build_task(self, recipe: Recipe, trainee: TrainableNetwork, work_dir: Path, device: torch.device) -> Task[Any]:
         """Load the labelled passages and hold out those of some discussions for validation."""

@@ -1,0 +1,118 @@
+"""Tests of `all`: its graph, its plan, the order of its processes, resumption, and the whole of it on the sample."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from submission.paths import CHECKPOINT_DIR
+from tests.conftest import ROOT, SAMPLE
+from tests.endtoend.conftest import AssertFails, Capture, Log
+from training.__main__ import main
+from training.cli.scheduler import Records, Scheduler
+from training.cli.steps import Sources, Step, build_graph
+
+QRELS = SAMPLE.parent / "sample.qrels"
+TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
+# Replacement for Python: log the start (with GPU and flags) and the end of a step, write its output, and fail for `broken`.
+JOB = """#!/bin/bash
+echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
+[ "$4" != broken ] || { echo "error: dead" >&2; exit 7; }
+touch "$OUT/$4"
+"""
+REQUIREMENTS = {
+    "table": (),
+    "start": ("table",),
+    "network": ("start",),
+    "broken": ("table",),
+    "ensemble": ("network", "broken"),
+}
+
+
+def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
+    steps = build_graph(Sources(SAMPLE, tmp_path, None, QRELS))
+    assert {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()} <= set(steps)
+    assert len(steps) == 26 + 6  # the language model of the taggers; `prepare`
+    for index, step in enumerate(steps.values()):
+        assert set(step.requires) <= set([*steps][:index])
+    requirements = {name: {*step.requires} - {"prepare pairs"} for name, step in steps.items()}
+    assert requirements["cedr_knrm"] == {"vanilla_bert"}
+    assert requirements["targer_essays"] == {"prepare tags", "prepare vectors-word2vec", "targer_language"}
+    assert requirements["deepct_bm25_rm3"] == {"deepct", "deepct_dirichlet"}  # whose cache holds the enriched documents
+    assert requirements["quality"] == {"prepare quality", "tfr_bert", "dirichlet"}
+    assert {"ensemble", "sbert", "dirichlet_thesis", "deepct_dirichlet"} <= requirements["fusion"]
+    without_data = {"targer_essays", "targer_dirichlet", "tfr_bert", "quality", "prepare tags", "prepare quality"}
+    assert {name for name, step in steps.items() if "--data" in step.missing} == without_data
+    assert not without_data & requirements["fusion"]  # candidates are left out, members are not
+    judged = {name for name, step in build_graph(Sources(SAMPLE, tmp_path)).items() if "--qrels" in step.missing}
+    assert judged >= {"deepct", "dirichlet", "fusion"}
+    assert "knrm" not in judged
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[str], list[list[str]]]]:
+    """Return a function that runs steps with JOB, and returns the failed ones and what the jobs have logged, in words."""
+    (tmp_path / "python").write_text(JOB)
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("OUT", str(tmp_path))
+
+    def run_steps(steps: dict[str, Step], device: str = "cpu", gpus: tuple[str, ...] = ()) -> tuple[list[str], list[list[str]]]:
+        (tmp_path / "log").write_text("")
+        records = Records(steps, tmp_path)
+        remaining = [name for name in steps if records.get_state(name) != "finished"]
+        failed = Scheduler(steps, records, device, 2, [*gpus], dict.fromkeys(steps, 1.0)).run(remaining)
+        return failed, [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+
+    return run_steps
+
+
+def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -> dict[str, Step]:
+    """Build steps that run JOB; the command of step `changed` has a further flag."""
+    return {
+        name: Step(
+            name, ("fit", name, *(["--more"] if name == changed else [])), directory / name, requires,
+            uses_device=uses_device, restart_flag="--restart",
+        )
+        for name, requires in REQUIREMENTS.items()
+    }  # fmt: skip
+
+
+def test_steps_run_side_by_side_after_their_requirements(
+    run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path, caplog: Log
+) -> None:
+    failed, jobs = run(build_steps(tmp_path))
+    events = [(event, name) for event, name, *_ in jobs]
+    assert failed == ["broken", "ensemble"]
+    assert {*events[2:4]} == {("begin", "start"), ("begin", "broken")}  # two processes at a time
+    assert events.index(("end", "start")) < events.index(("begin", "network"))
+    assert f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}" in caplog.text
+    assert "ensemble: skipped, since broken failed" in caplog.text
+    assert (tmp_path / "steps" / "broken.log").read_text() == "error: dead\n"
+    assert run(build_steps(tmp_path))[1] == [["begin", "broken"], ["end", "broken"]]  # the others are finished
+    jobs = run(build_steps(tmp_path, changed="start"))[1]
+    flags = {name: flags for event, name, *flags in jobs if event == "begin"}
+    assert flags == {"broken": [], "start": ["--more", "--restart"], "network": ["--restart"]}
+    (tmp_path / "network").unlink()
+    assert ["begin", "network"] in run(build_steps(tmp_path, changed="start"))[1]
+
+
+def test_steps_that_use_the_device_share_the_gpus(
+    run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path
+) -> None:
+    jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
+    assert [event for event, *_ in jobs] == ["begin", "end"] * 4
+    assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {("5", "--device", "cuda")}
+
+
+def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, assert_fails: AssertFails) -> None:
+    command = ["all", "-i", str(SAMPLE), "--work-dir", str(tmp_path), "--recipes", str(TINY_CONFIGS), "--only"]
+    assert main([*command, "cedr_knrm", "--plan"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:2] for line in lines[1:4]] == [["prepare", "pairs"], ["vanilla_bert", "new"], ["cedr_knrm", "new"]]
+    assert lines[3][-3:] == ["prepare", "pairs,", "vanilla_bert"]
+    assert ["deepct:", "cannot", "be", "made,", "missing", "--qrels"] in lines
+    assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
+    assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")

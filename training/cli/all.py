@@ -1,0 +1,171 @@
+"""Define the subcommand `all`, which makes the checkpoints of all systems from a corpus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from submission.cli import Commands, add_options, add_path, integer_between
+from training.cli.options import QRELS_HELP, add_input, add_output, add_work_dir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from training.cli.scheduler import Records
+    from training.cli.steps import Step
+
+
+def add_parsers(commands: Commands) -> None:
+    """Add the parser of `all`."""
+    description = "make the checkpoints of all systems from a corpus, and compare their metrics with the stored ones"
+    parser = commands.add("all", _make_all, description)
+    add_input(parser, "directory with topics and the args.me corpus")
+    add_work_dir(parser, "working directory; finished steps are skipped, interrupted ones resume")
+    help_text = "directory of published data (argument quality, argument components), in any subdirectories"
+    add_path(parser, "--data", dest="data_dir", help=help_text)
+    add_path(parser, "--qrels", metavar="FILE", help=QRELS_HELP)
+    help_text = "names of the checkpoints or steps to make, with the steps that they require (default: all checkpoints)"
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help=help_text)
+    help_text = "directory of recipes, grids and fusions that replace those of training/configs by name"
+    add_path(parser, "--recipes", dest="recipes_dir", help=help_text)
+    add_output(parser, "directory to which the checkpoints are copied at the end (default: they stay in WORK_DIR/checkpoints)")
+    add_options(parser, "checkpoint_dir", "device")
+    count = integer_between(1, 1024)
+    help_text = "maximum number of processes, one thread each (default: number of cores)"
+    parser.add_argument("--processes", "--jobs", type=count, metavar="N", help=help_text)
+    help_text = "maximum number of processes per GPU"
+    parser.add_argument("--gpu-processes", type=count, default=3, metavar="N", help=help_text)
+    parser.add_argument("--plan", action="store_true", help="only print the plan")
+
+
+def _make_all(args: argparse.Namespace) -> None:
+    from submission.cpu_cores import count_cpu_cores
+    from submission.errors import ReproductionError, SystemsFailedError
+    from submission.inference.device import choose_device
+    from submission.storage.atomic_files import create_directory, write_directory_atomic
+    from training.cli import steps as graph
+    from training.cli.scheduler import FINISHED, Records, Scheduler
+
+    create_directory(args.work_dir)
+    sources = graph.Sources(args.input_dir, args.work_dir, args.data_dir, args.qrels, args.recipes_dir)
+    steps = graph.build_graph(sources)
+    device = choose_device(args.device).type
+    selection = _select_steps(steps, args.only)
+    records = Records({name: steps[name] for name in selection}, args.work_dir)
+    seconds = _estimate_seconds(selection, records, device)
+    priorities = dict.fromkeys(selection, 0.0)
+    for name in reversed(selection):
+        priorities[name] += seconds[name]
+        for requirement in steps[name].requires:
+            priorities[requirement] = max(priorities[requirement], priorities[name])
+    print(_format_plan(steps, selection, records, seconds), flush=True)
+    if args.plan:
+        return
+    scheduler = Scheduler(
+        steps, records, device, args.processes or count_cpu_cores(), _list_gpus(device, args.gpu_processes), priorities
+    )
+    failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
+    checkpoints = [name for name in selection if steps[name].output.parent.parent == args.work_dir / "checkpoints"]
+    made = [name for name in checkpoints if name not in failed]
+    table = _compare_checkpoints(made, args.work_dir / "checkpoints", args.checkpoint_dir, records)
+    print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
+    if failed:
+        cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
+        raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
+    for name in made if args.output else []:
+        files = (args.work_dir / "checkpoints" / name).iterdir()
+        write_directory_atomic(args.output / name, {file.name: file.read_bytes() for file in files})
+    if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
+        raise ReproductionError(
+            f"metrics differ by more than 2 points from those in {args.checkpoint_dir}: {', '.join(differing)}"
+        )
+
+
+def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
+    """Return the names of all steps that can be run, or of those in `only`, with the steps that they require, in order.
+
+    Raises:
+        UsageError: If `only` names an unknown step, or one whose input is missing.
+    """
+    from submission.errors import UsageError, suggest
+
+    for name in only:
+        if name not in steps:
+            raise UsageError(f"unknown step {name!r}; {suggest(name, steps)}")
+        if steps[name].missing:
+            raise UsageError(f"{name}: missing {', '.join(steps[name].missing)}; add it, or remove {name} from --only")
+    selection = {*only} or {name for name, step in steps.items() if not step.missing and step.command[0] != "prepare"}
+    for name in reversed([*steps]):
+        if name in selection:
+            selection |= {*steps[name].requires}
+    return [name for name in steps if name in selection]
+
+
+def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:
+    """Return the seconds per step on this device: measured in the working directory, else stored for a like machine, else 0."""
+    import pandas as pd
+
+    from training.paths import STEP_SECONDS
+
+    stored = pd.read_csv(STEP_SECONDS)
+    by_step = stored[stored["device"] == device].set_index("step")["seconds"]
+    seconds = {name: float(by_step.get(name, 0.0)) for name in names}
+    measured = {name: record for name in names if (record := records.read(name))}
+    return seconds | {
+        name: record.seconds for name, record in measured.items() if record.is_finished and record.device == device
+    }
+
+
+def _format_plan(steps: Mapping[str, Step], selection: Iterable[str], records: Records, seconds: Mapping[str, float]) -> str:
+    """Format the plan: selected steps with their states, durations and requirements, and what other steps are missing."""
+    from submission.errors import abbreviate_list
+    from training.cli.scheduler import FINISHED
+
+    lines, remaining = [f"{'step':26}{'state':10}{'about':>7}  requires"], 0.0
+    for name in selection:
+        state, requirements = records.get_state(name), abbreviate_list(steps[name].requires)
+        remaining += 0 if state == FINISHED else seconds[name]
+        lines.append(f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {requirements}")
+    lines += [f"{name}: cannot be made, missing {', '.join(step.missing)}" for name, step in steps.items() if step.missing]
+    return "\n".join([*lines, f"remaining: about {_format_duration(remaining)} of computing", ""])
+
+
+def _format_duration(seconds: float) -> str:
+    return "–" if not seconds else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"  # noqa: RUF001 a dash
+
+
+def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
+    """Return the index of a GPU per process that may use it; an empty list if the device is the CPU."""
+    import os
+
+    import torch
+
+    if device == "cpu":
+        return []
+    visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(torch.cuda.device_count())))).split(",")
+    return visible_gpus * processes_per_gpu
+
+
+def _compare_checkpoints(names: Iterable[str], directory: Path, stored_directory: Path, records: Records) -> pd.DataFrame:
+    """Tabulate the metrics of new and stored checkpoints, with a verdict if both are made from the same data."""
+    import pandas as pd
+
+    from submission.storage.checkpoint_directory import METRICS, read_json, read_provenance
+    from training.cli.reproduce import compare_metrics
+
+    tables = []
+    for name in names:
+        metrics, record = read_json(directory / name / METRICS), records.read(name)
+        stored_dir = stored_directory / name
+        is_stored = stored_dir.is_dir()
+        table = compare_metrics(read_json(stored_dir / METRICS) if is_stored else metrics, metrics)
+        if not is_stored:
+            table["stored"], table["difference"], table["verdict"] = float("nan"), float("nan"), "not stored"
+        elif read_provenance(directory / name).training_data.input != read_provenance(stored_dir).training_data.input:
+            table["verdict"] = "other data"
+        seconds = record.seconds if record else 0.0
+        tables.append(table.rename_axis("metric").reset_index().assign(checkpoint=name, seconds=seconds))
+    columns = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]
+    return pd.concat(tables)[columns] if tables else pd.DataFrame(columns=columns)
