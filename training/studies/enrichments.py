@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pandas as pd
 
 from submission.errors import UsageError
@@ -12,6 +13,7 @@ from submission.systems.enrichment import Enrichment
 from submission.systems.execution import Execution
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES
 from training.evaluation.significance import apply_holm_correction, bootstrap_means, compare_with_baseline
+from training.evaluation.tables import ALL_TOPICS
 from training.tuning import grid as tuning
 from training.tuning.grid import Grid
 
@@ -39,10 +41,11 @@ def compare_enrichments(
         selection_measure: Measure whose mean selects a grid point.
 
     Returns:
-        One row per enrichment, model and measure: `mean ci_low ci_high` over topics, each topic scored at the grid point
-        selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected over all
-        enrichments and models. Control rows, excluded from the correction: unenriched documents restricted to the field of an
-        enricher that reads one field only.
+        One row per enrichment, model, measure and topic set: `mean ci_low ci_high` over topics, each topic scored at the grid
+        point selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected
+        over all enrichments and models. The topic sets are ALL_TOPICS and, if there are several qrels files, the topics of each,
+        by its name. Control rows, excluded from the correction: unenriched documents restricted to the field of an enricher that
+        reads one field only.
     """
     # first, to fail before hours of tuning if a checkpoint is damaged
     fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in enrichments}
@@ -57,13 +60,21 @@ def compare_enrichments(
             values = tuning.evaluate_grid("-".join(cell), grid, judged, execution)
             _, held_out_values = tuning.cross_validate(values, judged.folds, tuning.get_selection_columns(selection_measure))
             values_by_cell[cell] = pd.DataFrame(held_out_values, index=judged.topics, columns=list(tuning.STORED_MEASURES))
-    rows = [_build_row(name, model, column, values_by_cell) for name, model in values_by_cell for column in MEASURES]
+    topic_sets = {ALL_TOPICS: np.ones(len(judged.topics), dtype=bool)}
+    if len(qrels_files) > 1:
+        topic_sets |= {name: judged.folds == fold for fold, name in enumerate(qrels_files)}
+    rows = [
+        {"topics": label} | _build_row(name, model, column, {cell: values[rows] for cell, values in values_by_cell.items()})
+        for label, rows in topic_sets.items()
+        for name, model in values_by_cell
+        for column in MEASURES
+    ]
     return add_holm_correction(pd.DataFrame(rows), enrichments)
 
 
 def add_holm_correction(table: pd.DataFrame, enrichments: Sequence[str]) -> pd.DataFrame:
-    """Add Holm-corrected p values per measure over the rows of `enrichments`; leave NaN in the other rows."""
-    by_measure = table[table["enrichment"].isin(enrichments)].groupby("measure")
+    """Add Holm-corrected p values per topic set and measure over the rows of `enrichments`; leave NaN in the other rows."""
+    by_measure = table[table["enrichment"].isin(enrichments)].groupby(["topics", "measure"])
     corrected_p = {f"{test}_holm": by_measure[test].transform(lambda p: apply_holm_correction(p.to_numpy())) for test in TESTS}
     return table.assign(**corrected_p)
 
