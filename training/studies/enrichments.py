@@ -41,11 +41,11 @@ def compare_enrichments(
         selection_measure: Measure whose mean selects a grid point.
 
     Returns:
-        One row per enrichment, model, measure and topic set: `mean ci_low ci_high` over topics, each topic scored at the grid
+        One row per topic set, enrichment, model and measure: `mean ci_low ci_high` over topics, each topic scored at the grid
         point selected on the other folds; `difference` from unenriched documents with its interval; p values, Holm-corrected
-        over all enrichments and models. The topic sets are ALL_TOPICS and, if there are several qrels files, the topics of each,
-        by its name. Control rows, excluded from the correction: unenriched documents restricted to the field of an enricher that
-        reads one field only.
+        over all enrichments and models. Topic sets are ALL_TOPICS and, if there are several qrels files, the topics of each
+        file, by its name. Control rows, excluded from the correction: unenriched documents restricted to the field of an
+        enricher that reads one field only.
     """
     # first, to fail before hours of tuning if a checkpoint is damaged
     fields = {name: Enrichment(name).load_checkpoint(execution.checkpoints).network.input_fields for name in enrichments}
