@@ -50,13 +50,13 @@ def _fuse(args: argparse.Namespace) -> None:
 def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
     from submission.inference.device import choose_device
     from submission.systems.execution import CheckpointStore
-    from training.data.work_directory import lock_work_directory
+    from training.data.work_directory import lock_run
     from training.fusion.ensemble import fit_ensemble
 
     if args.qrels:
         raise UsageError(f"fuse {system.name}: an ensemble is fitted to the validation pairs in --work-dir; remove --qrels")
     output, device = get_output(args, "checkpoints", system.stage.checkpoint or system.name), choose_device(args.device)
-    with lock_work_directory(args.work_dir, shared=True):
+    with lock_run(output.name, args.work_dir):
         fit_ensemble(system, args.work_dir, CheckpointStore(args.checkpoint_dir), output, device, args.non_negative)
 
 

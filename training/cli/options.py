@@ -120,13 +120,25 @@ def prepare_result_file(args: argparse.Namespace, name: str) -> Path:
 
 
 @contextmanager
-def open_work_dir(work_dir: Path, folder: str = "") -> Iterator[None]:
-    """Create a working directory if it is missing, and lock it, or only `folder` in it, until the context ends."""
+def open_work_dir(work_dir: Path) -> Iterator[None]:
+    """Create a working directory if it is missing, and lock it until the context ends."""
     from submission.storage.atomic_files import create_directory
-    from training.data.work_directory import lock_folder, lock_work_directory
+    from training.data.work_directory import lock_work_directory
 
     create_directory(work_dir)
-    with lock_folder(work_dir / folder, work_dir) if folder else lock_work_directory(work_dir):
+    with lock_work_directory(work_dir):
+        yield
+
+
+@contextmanager
+def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
+    """Create and lock a folder; other processes may use other folders of the working directory at the same time."""
+    from submission.storage.atomic_files import create_directory
+    from submission.storage.locks import lock_directory
+
+    create_directory(work_dir)
+    create_directory(folder)
+    with lock_directory(work_dir, shared=True), lock_directory(folder):
         yield
 
 

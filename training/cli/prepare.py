@@ -3,7 +3,16 @@
 import argparse
 
 from submission.cli import Commands, Handler, add_options, add_path, integer_between
-from training.cli.options import add_input, add_output, add_seed, add_work_dir, non_negative_int, open_work_dir, positive_int
+from training.cli.options import (
+    add_input,
+    add_output,
+    add_seed,
+    add_work_dir,
+    non_negative_int,
+    open_folder,
+    open_work_dir,
+    positive_int,
+)
 
 CORPUS_HELP = "directory with the args.me corpus"
 
@@ -102,7 +111,7 @@ def _prepare_pairs(args: argparse.Namespace) -> None:
 def _prepare_passages(args: argparse.Namespace) -> None:
     from training.data.term_weighting import prepare_passages
 
-    with open_work_dir(args.work_dir, "passages"):
+    with open_folder(args.work_dir / "passages", args.work_dir):
         table = prepare_passages(args.input_dir, args.work_dir, args.exclude_qrels, args.exclude_runs, args.overwrite)
     print("percentage of passages without a relevant word: `empty` in this corpus, `published` in Hollatz 2022")
     print(table.to_string(index=False, float_format="%.1f"))
@@ -111,14 +120,14 @@ def _prepare_passages(args: argparse.Namespace) -> None:
 def _prepare_quality(args: argparse.Namespace) -> None:
     from training.data.quality import find_datasets, prepare_quality
 
-    with open_work_dir(args.work_dir, "quality"):
+    with open_folder(args.work_dir / "quality", args.work_dir):
         prepare_quality(args.input_dir, find_datasets(args.input_dir), args.work_dir, args.overwrite)
 
 
 def _prepare_tags(args: argparse.Namespace) -> None:
     from training.data.tagged_documents import prepare_tags
 
-    with open_work_dir(args.work_dir, "tagging"):
+    with open_folder(args.work_dir / "tagging", args.work_dir):
         prepare_tags(args.input_dir, args.work_dir, args.overwrite)
 
 
@@ -139,12 +148,13 @@ def _prepare_scores(args: argparse.Namespace) -> None:
 
 def _prepare_vectors(args: argparse.Namespace) -> None:
     from training.data.word_vectors import SURFACE_EPOCHS, VectorSettings, get_default_folder_name, prepare_vectors
-    from training.data.work_directory import lock_folder
+    from training.data.work_directory import read_prepared_manifest
 
     epochs = args.epochs or (SURFACE_EPOCHS if args.surface_tokens else VectorSettings.epochs)
     settings = VectorSettings(args.dimensions, args.minimum_frequency, epochs, args.seed, args.surface_tokens)
     output = args.output or args.work_dir / get_default_folder_name(settings.surface_method)
-    with lock_folder(output, args.work_dir):
+    read_prepared_manifest(args.work_dir)  # before a folder is created
+    with open_folder(output, args.work_dir):
         prepare_vectors(args.work_dir, output, settings, args.from_file, args.overwrite)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +17,23 @@ from submission.storage.locks import lock_directory
 
 
 @contextmanager
-def lock_work_directory(directory: Path, shared: bool = False) -> Iterator[None]:
-    """Lock a working directory; raise InputError if it is missing, and OutputError if it is in use by another process.
-
-    A shared lock is for processes that read the tables of pairs, an exclusive one for the process that writes them.
-    """
+def lock_work_directory(directory: Path) -> Iterator[None]:
+    """Lock a working directory exclusively; raise InputError if it is missing, and OutputError if it is in use."""
     if not directory.is_dir():
         raise build_not_found_error(directory, directory, "pairs")
-    with lock_directory(directory, shared):
+    with lock_directory(directory):
         yield
 
 
 @contextmanager
-def lock_folder(folder: Path, work_dir: Path) -> Iterator[None]:
-    """Create and lock a folder; other processes may use other folders of the working directory at the same time."""
-    with lock_work_directory(work_dir, shared=True):
-        create_directory(folder)
-        with lock_directory(folder):
-            yield
-
-
-def lock_run(run_name: str, work_dir: Path) -> AbstractContextManager[None]:
+def lock_run(run_name: str, directory: Path) -> Iterator[None]:
     """Create and lock the directory of a training run; runs of other names may use the working directory at the same time."""
-    return lock_folder(work_dir / "fit" / run_name, work_dir)
+    if not directory.is_dir():
+        raise build_not_found_error(directory, directory, "pairs")
+    run_dir = directory / "fit" / run_name
+    create_directory(run_dir)
+    with lock_directory(directory, shared=True), lock_directory(run_dir):
+        yield
 
 
 def read_prepared_manifest(directory: Path) -> Manifest:
