@@ -1,4 +1,4 @@
-"""BERT rankers compared with values of the reference code (see the README of each directory in data/)."""
+"""BERT rankers compared with values of the reference code (deviations: CONTRIBUTING.md)."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""DeepCT compared with values of the reference code (see data/deepct/README.md)."""
+"""DeepCT compared with values of the reference code (deviations: CONTRIBUTING.md)."""
 
 import json
 from typing import Any

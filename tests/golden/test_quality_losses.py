@@ -1,4 +1,4 @@
-"""Listwise losses compared with values of TF-Ranking (see the README in data/tfr_losses)."""
+"""Listwise losses compared with values of TF-Ranking (deviations: CONTRIBUTING.md)."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""TARGER's tagger compared with the reference code, for both RNN cells (see the README of each directory in data/)."""
+"""TARGER's tagger compared with the reference code, for both RNN cells (deviations: CONTRIBUTING.md)."""
 
 import json
 

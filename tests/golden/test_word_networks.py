@@ -1,4 +1,4 @@
-"""Word-based rankers and SNRM compared with values of the reference code (see the README of each directory in data/)."""
+"""Word-based rankers and SNRM compared with values of the reference code (deviations: CONTRIBUTING.md)."""
 
 from pathlib import Path
 from typing import Any
