@@ -29,7 +29,7 @@ READMES = (  # in reading order, which is also the order in which their commands
 SIZES = {
     "README.md": 6_500,
     "submission/README.md": 9_600,
-    "training/README.md": 9_500,
+    "training/README.md": 10_500,
 }  # maximum sizes in bytes; all others have at most MAX_SIZE
 MAX_SIZE = 9_000
 
