@@ -73,7 +73,7 @@ def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -
     """Build steps that run JOB; the command of step `changed` has a further flag."""
     return {
         name: Step(
-            name, ("fit", name, *(["--more"] if name == changed else [])), directory / name, requires,
+            name, ("fit", name, *(["--more"] if name == changed else [])), directory / name, requires=requires,
             uses_device=uses_device, restart_flag="--restart",
         )
         for name, requires in REQUIREMENTS.items()

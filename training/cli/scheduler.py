@@ -122,7 +122,7 @@ class Scheduler:
         log_file = self.records.get_log(name)
         log.info("%s: started, log: %s", name, log_file)
         with log_file.open("ab") as stream:
-            command = [sys.executable, "-m", "training", *step.command, *flags]
+            command = [sys.executable, "-m", "training", *step.arguments, *flags]
             process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
         self._running[name] = process, time.monotonic(), gpu
 

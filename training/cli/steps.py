@@ -1,8 +1,8 @@
 """Build the graph of all steps from a corpus to the checkpoints of all systems."""
 
 import tomllib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,6 @@ from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.catalogue import FUSION_CANDIDATES, SYSTEMS
 from submission.systems.ensemble import EnsembleStage
 from submission.systems.execution import Component, iter_components
-from submission.systems.learned_fusion import LearnedFusionStage
 from submission.systems.quality_reranking import QualityRerankingStage
 from training.data.datasets import webis_argquality
 from training.data.word_vectors import get_default_folder_name
@@ -23,18 +22,13 @@ from training.paths import FUSIONS, GRIDS, RECIPES
 from training.tasks import load_recipe
 from training.tuning.grid import load_grid
 
-CODE = {  # modules that decide the output, by the command's first words; `fit` adds those of its network and task
-    "prepare pairs": "training.data.pairs",
-    "prepare passages": "training.data.term_weighting",
-    "prepare quality": "training.data.quality",
-    "prepare tags": "training.data.tagged_documents",
-    "prepare vectors": "training.data.word_vectors",
-    "fit": "training.fitting.training_loop",
-    "tune": "training.tuning.grid",
-    "tune tfr_bert": "training.tuning.quality",
-    "fuse": "training.fusion.learned",
-    "fuse ensemble": "training.fusion.ensemble",
-}
+CODE = {  # module that decides the output, by command; `fit` adds those of its network and task
+    "prepare pairs": "training.data.pairs", "prepare passages": "training.data.term_weighting",
+    "prepare quality": "training.data.quality", "prepare tags": "training.data.tagged_documents",
+    "prepare vectors": "training.data.word_vectors", "fit": "training.fitting.training_loop", "tune": "training.tuning.grid",
+    "tune tfr_bert": "training.tuning.quality", "fuse ensemble": "training.fusion.ensemble", "fuse": "training.fusion.learned",
+}  # fmt: skip
+FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}  # output of `prepare KIND` in the working directory, if not KIND
 
 
 @dataclass(frozen=True)
@@ -54,15 +48,14 @@ class Sources:
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
         """Return the published files and folders that are not below `data_dir`, or --data if it is not given."""
-        if names and not self.data_dir:
-            return ["--data"]
         folder = self.find_published(names)
-        return [name for name in names if not (folder and (folder / name).exists())]
+        missing = [name for name in names if not (folder and (folder / name).exists())]
+        return ["--data"] if missing and not self.data_dir else missing
 
     def find_config(self, name: str, default_dir: Path) -> Path:
         """Return the path of a recipe, grid or fusion."""
-        replacement = self.recipes_dir / f"{name}.toml" if self.recipes_dir else None
-        return replacement if replacement and replacement.is_file() else default_dir / f"{name}.toml"
+        file = f"{name}.toml"
+        return next(path for path in (self.recipes_dir or default_dir, default_dir) if (path / file).is_file()) / file
 
 
 @dataclass(frozen=True)
@@ -70,20 +63,27 @@ class Step:
     """A command of `python -m training` that writes training data or a checkpoint."""
 
     name: str  # name of the checkpoint, or `prepare KIND`
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # verb, names and settings
     output: Path  # file or directory that exists when the step is finished
+    inputs: Mapping[str, Path] = field(default_factory=dict)  # by arguments, in which {} stands for the path
     requires: tuple[str, ...] = ()  # names of steps
-    inputs: tuple[Path, ...] = ()  # files and directories outside the working directory
-    modules: tuple[str, ...] = ()  # modules that decide the output, besides those in CODE
     missing: tuple[str, ...] = ()  # inputs that are not given
+    directories: tuple[str, ...] = ()  # arguments that name the working directory and its checkpoints
     uses_device: bool = False
+    modules: tuple[str, ...] = ()  # modules that decide the output, besides those in CODE
     restart_flag: str = ""  # discards results of other inputs, settings or code
 
+    @property
+    def arguments(self) -> list[str]:
+        """Arguments of `python -m training`."""
+        inputs = [part.format(path) for text, path in self.inputs.items() for part in text.split()]
+        return [*self.command, *inputs, *self.directories]
+
     def compute_key(self, requirement_keys: Sequence[str]) -> str:
-        """Hash everything that decides the output: command, input files, code and the keys of the required steps."""
-        verb = " ".join(self.command[:2])
-        code = code_fingerprint(CODE.get(verb) or CODE[self.command[0]], *self.modules)
-        return hash_json([self.command, [_hash_path(path) for path in self.inputs], code, *requirement_keys])
+        """Hash everything that decides the output: settings, inputs, code and the keys of the required steps."""
+        code = code_fingerprint(CODE.get(" ".join(self.command[:2])) or CODE[self.command[0]], *self.modules)
+        inputs = [[text, _hash_path(path)] for text, path in self.inputs.items()]
+        return hash_json([self.name, self.command, inputs, code, *requirement_keys])
 
 
 @cache
@@ -91,164 +91,136 @@ def _hash_path(path: Path) -> object:
     """Hash a file or all files below a directory; of a TOML file only the values, so that comments can be edited."""
     if path.suffix == ".toml":
         return hash_json(tomllib.loads(path.read_text(encoding="utf-8")))
-    return [
-        [file.name, sha256_file(file)] for file in ([path] if path.is_file() else sorted(path.rglob("*"))) if file.is_file()
-    ]
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [[file.name, sha256_file(file)] for file in files if file.is_file()]
 
 
 def build_graph(sources: Sources) -> dict[str, Step]:
-    """Build all steps by name, in an order in which each follows its requirements.
+    """Build all steps by name, in an order in which each follows its requirements; a fusion is the last system.
 
     A step whose input is not given, or that requires such a step, is `missing` it.
     """
-    names = _list_checkpoints(system.stage for system in SYSTEMS.values())
-    graph = _GraphBuilder(sources)
-    for name in names:
-        if (RECIPES / f"{name}.toml").is_file():
-            graph.add_network(name)
-    lexical_names = [name for name in names if (GRIDS / f"{name}.toml").is_file()]
-    for name in sorted(lexical_names, key=lambda name: len(load_grid(str(sources.find_config(name, GRIDS))).points)):
-        graph.add_grid(name)
-    combinations = [SYSTEMS[name] for name in SYSTEMS if isinstance(SYSTEMS[name].stage, QualityRerankingStage | EnsembleStage)]
-    for system in combinations:
-        graph.add_combination(system.name, system.stage)
-    for system in SYSTEMS.values():
-        if isinstance(system.stage, LearnedFusionStage):
-            graph.add_fusion(system.name)
+    graph = _Graph(sources)
+    for name in _list_checkpoints(system.stage for system in SYSTEMS.values()):
+        graph.add(name)
     return graph.steps
-
-
-class _GraphBuilder:
-    """Builder that adds each step after the steps that it requires."""
-
-    def __init__(self, sources: Sources) -> None:
-        self.steps: dict[str, Step] = {}
-        self._sources, self._first_grids = sources, dict[str, str]()
-        self._work_dir, self._checkpoints = sources.work_dir, sources.work_dir / "checkpoints"
-        corpus = "-i", str(sources.input_dir)
-        self._add_data("pairs", corpus, "manifest.json", inputs=(sources.input_dir,))
-        judged = ("--exclude-qrels", str(sources.qrels)) if sources.qrels else ()
-        inputs = (sources.input_dir, *([sources.qrels] if sources.qrels else []))
-        self._add_data("passages", (*corpus, *judged), "passages", inputs)
-
-    def add_network(self, name: str) -> None:
-        """Add the training of a network, after that of its initial checkpoint and the preparation of its data."""
-        if name in self.steps:
-            return
-        path = self._sources.find_config(name, RECIPES)
-        recipe = load_recipe(str(path))
-        requires = [self._add_task_data(recipe)]
-        if not issubclass(recipe.network_class, BERTNetwork):
-            requires.append(self._add_vectors(recipe))
-        if recipe.initial_checkpoint:
-            self.add_network(recipe.initial_checkpoint)
-            requires.append(recipe.initial_checkpoint)
-        missing = self._sources.find_missing(recipe.task.published_files)
-        missing += ["--qrels"] if recipe.task.needs_qrels and not self._sources.qrels else []
-        self._add_checkpoint(
-            name, ("fit", str(path)), requires, [path], missing, uses_device=True, restart_flag="--restart",
-            modules=(recipe.network_class.__module__, type(recipe.task).__module__),
-        )  # fmt: skip
-
-    def add_grid(self, name: str) -> None:
-        """Add the tuning of a lexical system; the first grid of an enricher caches the enriched documents for the next."""
-        path = self._sources.find_config(name, GRIDS)
-        enricher = load_grid(str(path)).points[0].enrichment
-        requires = [enricher, self._first_grids.setdefault(enricher, name)] if enricher else []
-        requires = [step for step in requires if step != name]
-        self._add_checkpoint(name, ("tune", str(path), *self._judged), requires, [path], uses_device=bool(enricher))
-
-    def add_combination(self, name: str, stage: Component) -> None:
-        """Add the step of an ensemble or of a re-ranking by quality, whose components are checkpoints."""
-        checkpoint = stage.checkpoint or name
-        requires = [step for step in _list_checkpoints([stage]) if step != checkpoint]
-        command: tuple[str, ...]
-        if isinstance(stage, EnsembleStage):
-            command, missing = ("fuse", name), []
-        else:
-            command, requires = (
-                ("tune", name, *self._judged),
-                [self._add_published("quality", [webis_argquality.FOLDER]), *requires],
-            )
-            missing = self._sources.find_missing([webis_argquality.FOLDER])
-        self._add_checkpoint(checkpoint, command, requires, [], missing, uses_device=True)
-
-    def add_fusion(self, name: str) -> None:
-        """Add a learned fusion, after its members, its baselines and the candidate members that can be made."""
-        path = self._sources.find_config(name, FUSIONS)
-        recipe = read_recipe(str(path))
-        stages = [FUSION_CANDIDATES[member] for member in recipe.members] + [SYSTEMS[name].stage for name in recipe.baselines]
-        candidates = _list_checkpoints(FUSION_CANDIDATES[candidate] for candidate in recipe.candidates)
-        requires = _list_checkpoints(stages) + [
-            step for step in candidates if step in self.steps and not self._find_missing(step)
-        ]
-        judged = [part.replace(str(self._sources.qrels), f"relevance={self._sources.qrels}") for part in self._judged]
-        self._add_checkpoint(name, ("fuse", str(path), *judged), requires, [path], uses_device=True)
-
-    @property
-    def _judged(self) -> tuple[str, ...]:
-        return "-i", str(self._sources.input_dir), "--qrels", str(self._sources.qrels)
-
-    def _add_checkpoint(
-        self, name: str, command: tuple[str, ...], requires: Iterable[str], inputs: Sequence[Path], missing: Iterable[str] = (),
-        uses_device: bool = False, restart_flag: str = "", modules: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
-        if "--qrels" in command:
-            missing = [*missing, *([] if self._sources.qrels else ["--qrels"])]
-            inputs = [*inputs, self._sources.input_dir, *([self._sources.qrels] if self._sources.qrels else [])]
-        flags = ["--work-dir", str(self._work_dir)]
-        flags += ["--checkpoints", str(self._checkpoints)] if command[0] != "fit" else []
-        self._add(Step(
-            name, (*command, *flags), self._checkpoints / name / "provenance.json", tuple(dict.fromkeys(requires)),
-            tuple(inputs), modules, tuple(missing), uses_device, restart_flag,
-        ))  # fmt: skip
-
-    def _add_task_data(self, recipe: Recipe) -> str:
-        kind = recipe.task.data_kind
-        return self._add_published(kind, recipe.task.published_files) if recipe.task.published_files else f"prepare {kind}"
-
-    def _add_published(self, kind: str, names: Sequence[str]) -> str:
-        folder = self._sources.find_published(names)
-        arguments, inputs = (("-i", str(folder)), (folder,)) if folder else ((), ())
-        return self._add_data(
-            kind,
-            arguments,
-            {"tags": "tagging"}.get(kind, kind),
-            inputs,
-            () if folder else tuple(self._sources.find_missing(names)),
-        )
-
-    def _add_vectors(self, recipe: Recipe) -> str:
-        method = recipe.task.surface_vector_method
-        folder = get_default_folder_name(method)
-        dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
-        flags = ("--dimensions", str(dimensions), *(("--surface-tokens", method) if method else ()))
-        return self._add_data("vectors", flags, folder, name=folder)
-
-    def _add_data(
-        self, kind: str, arguments: Iterable[str], output: str, inputs: tuple[Path, ...] = (),
-        missing: tuple[str, ...] = (), name: str = "",
-    ) -> str:  # fmt: skip
-        command = ("prepare", kind, *arguments, "--work-dir", str(self._work_dir))
-        step = Step(
-            f"prepare {name or kind}", command, self._work_dir / output, inputs=inputs,
-            missing=missing, restart_flag="--overwrite",
-        )  # fmt: skip
-        if step.name not in self.steps:
-            self._add(step)
-        return step.name
-
-    def _add(self, step: Step) -> None:
-        """Add a step; it also follows `prepare pairs`, which needs the working directory for itself."""
-        requires = [*dict.fromkeys(["prepare pairs", *step.requires])] if self.steps else []
-        inherited = [missing for name in requires for missing in self._find_missing(name)]
-        missing = tuple(dict.fromkeys([*step.missing, *inherited]))
-        self.steps[step.name] = replace(step, requires=tuple(requires), missing=missing)
-
-    def _find_missing(self, name: str) -> tuple[str, ...]:
-        return self.steps[name].missing if name in self.steps else (f"a recipe for {name}",)
 
 
 def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
     """Return the names of the checkpoints of stages and of their dependencies, each once."""
     return [*dict.fromkeys(part.checkpoint for stage in stages for part in iter_components(stage) if part.checkpoint)]
+
+
+class _Graph:
+    """Steps that are added after the steps that they require."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.steps: dict[str, Step] = {}
+        self._sources, self._corpus = sources, {"-i {}": sources.input_dir}
+        self._judged = self._corpus | ({"--qrels {}": sources.qrels} if sources.qrels else {})
+        self._missing_qrels = [] if sources.qrels else ["--qrels"]
+        self._add_data("pairs", self._corpus)
+
+    def add(self, name: str) -> None:
+        """Add the step that makes a checkpoint."""
+        if name in self.steps:
+            return
+        if (RECIPES / f"{name}.toml").is_file():
+            self._add_network(name)
+        elif (GRIDS / f"{name}.toml").is_file():
+            self._add_grid(name)
+        elif (FUSIONS / f"{name}.toml").is_file():
+            self._add_fusion(name)
+        else:
+            self._add_combination(name)
+
+    def _add_network(self, name: str) -> None:
+        path = self._sources.find_config(name, RECIPES)
+        recipe = load_recipe(str(path))
+        requires = [self._add_examples(recipe)]
+        if not issubclass(recipe.network_class, BERTNetwork):
+            requires.append(self._add_vectors(recipe))
+        if recipe.initial_checkpoint:
+            requires.append(recipe.initial_checkpoint)
+        missing = self._sources.find_missing(recipe.task.published_files)
+        missing += self._missing_qrels if recipe.task.needs_qrels else []
+        modules = recipe.network_class.__module__, type(recipe.task).__module__
+        step = Step(name, ("fit",), Path(), {"{}": path}, modules=modules, uses_device=True, restart_flag="--restart")
+        self._add_checkpoint(step, requires, missing)
+
+    def _add_examples(self, recipe: Recipe) -> str:
+        kind, names = recipe.task.data_kind, recipe.task.published_files
+        if names:
+            return self._add_published(kind, names)
+        inputs = {text.replace("--", "--exclude-"): path for text, path in self._judged.items()}
+        return self._add_data(kind, inputs, missing=() if f"prepare {kind}" in CODE else (f"prepare {kind}",))
+
+    def _add_vectors(self, recipe: Recipe) -> str:
+        method = recipe.task.surface_vector_method
+        dimensions = recipe.network.get("dimensions", recipe.network_class.Config.dimensions)
+        flags = ("--dimensions", str(dimensions), *(("--surface-tokens", method) if method else ()))
+        return self._add_data("vectors", {}, flags, name=get_default_folder_name(method))
+
+    def _add_grid(self, name: str) -> None:
+        """Add the tuning of a lexical system; the smallest grid of an enricher caches the enriched documents for the others."""
+        paths = {file.stem: self._sources.find_config(file.stem, GRIDS) for file in sorted(GRIDS.glob("*.toml"))}
+        grids = {grid: load_grid(str(path)).points for grid, path in paths.items()}
+        enricher, requires = grids[name][0].enrichment, list[str]()
+        if enricher:
+            smallest = min((grid for grid in grids if grids[grid][0].enrichment == enricher), key=lambda grid: len(grids[grid]))
+            requires = [enricher, *([smallest] if smallest != name else [])]
+        step = Step(name, ("tune",), Path(), {"{}": paths[name]} | self._judged, uses_device=bool(enricher))
+        self._add_checkpoint(step, requires, self._missing_qrels)
+
+    def _add_combination(self, name: str) -> None:
+        """Add an ensemble or a re-ranking by quality, whose components are checkpoints."""
+        system = next(system for system in SYSTEMS.values() if system.stage.checkpoint == name)
+        requires, missing = [step for step in _list_checkpoints([system.stage]) if step != name], list[str]()
+        step = Step(name, ("fuse", system.name), Path(), uses_device=True)
+        if isinstance(system.stage, QualityRerankingStage):
+            requires.append(self._add_published("quality", [webis_argquality.FOLDER]))
+            missing = self._missing_qrels + self._sources.find_missing([webis_argquality.FOLDER])
+            step = replace(step, command=("tune", system.name), inputs=self._judged)
+        else:
+            assert isinstance(system.stage, EnsembleStage)
+        self._add_checkpoint(step, requires, missing)
+
+    def _add_fusion(self, name: str) -> None:
+        """Add a learned fusion, after its members, its baselines and the candidate members that can be made."""
+        path = self._sources.find_config(name, FUSIONS)
+        recipe = read_recipe(str(path))
+        stages = [FUSION_CANDIDATES[member] for member in recipe.members] + [SYSTEMS[name].stage for name in recipe.baselines]
+        candidates = _list_checkpoints(FUSION_CANDIDATES[name] for name in recipe.candidates)
+        available = [candidate for candidate in candidates if candidate in self.steps and not self.steps[candidate].missing]
+        requires = [*_list_checkpoints(stages), *available]
+        inputs = {"{}": path} | {text.replace("--qrels ", "--qrels relevance="): file for text, file in self._judged.items()}
+        self._add_checkpoint(Step(name, ("fuse",), Path(), inputs, uses_device=True), requires, self._missing_qrels)
+
+    def _add_checkpoint(self, step: Step, requires: Iterable[str], missing: Iterable[str]) -> None:
+        for requirement in requires:
+            self.add(requirement)
+        checkpoints = self._sources.work_dir / "checkpoints"
+        flags = ("--checkpoints", str(checkpoints)) if step.command != ("fit",) else ()
+        step = replace(step, output=checkpoints / step.name / "provenance.json", directories=flags)
+        self._add(replace(step, requires=tuple(requires), missing=tuple(missing)))
+
+    def _add_published(self, kind: str, names: Sequence[str]) -> str:
+        folder = self._sources.find_published(names)
+        missing = () if folder else tuple(self._sources.find_missing(names))
+        return self._add_data(kind, {"-i {}": folder} if folder else {}, missing=missing)
+
+    def _add_data(
+        self, kind: str, inputs: Mapping[str, Path], flags: tuple[str, ...] = (), name: str = "", missing: tuple[str, ...] = ()
+    ) -> str:
+        output = self._sources.work_dir / FOLDERS.get(kind, name or kind)
+        step = Step(f"prepare {name or kind}", ("prepare", kind, *flags), output, inputs, restart_flag="--overwrite")
+        if step.name not in self.steps:
+            self._add(replace(step, missing=missing))
+        return step.name
+
+    def _add(self, step: Step) -> None:
+        """Add a step after `prepare pairs`, during which no other process can use the working directory."""
+        requires = [*dict.fromkeys(["prepare pairs", *step.requires])] if self.steps else []
+        missing = dict.fromkeys([*step.missing, *(text for name in requires for text in self.steps[name].missing)])
+        directories = ("--work-dir", str(self._sources.work_dir), *step.directories)
+        self.steps[step.name] = replace(step, requires=tuple(requires), missing=tuple(missing), directories=directories)
