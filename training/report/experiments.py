@@ -1,8 +1,9 @@
-"""Format the result tables of `study collection`, `trials`, `argument-quality` and `augmented-sbert-sweeps` as Markdown."""
+"""Format the result tables of `fuse` and `study` as Markdown."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -10,20 +11,25 @@ from submission.errors import InputError
 from training.formatting import format_value
 from training.paths import RESULTS
 
-VALIDATION = ("MRR@20", "MAP@20", "nDCG@20")
+MAP = "MAP@20"
 TOUCHE = ("nDCG@5 (Touché)", "nDCG@5 condensed", "nDCG@5 all")
 RANKING_PLANS = ("word_networks", "gru", "bert_networks", "cedr_knrm")
 SELECTED = "selected"  # value of the column `row` of the selected network
-PUBLISHED = {  # Entezari 2020, table 4.2: VALIDATION in percent
-    "gru": (28.4, 24.1, 38.05), "drmm": (67.0, 52.8, 64.77), "knrm": (84.35, 72.64, 80.24), "conv_knrm": (86.72, 73.32, 82.08),
-    "snrm": (82.41, 70.14, 78.97), "vanilla_bert": (95.12, 88.5, 91.0), "cedr_knrm": (94.57, 90.18, 89.8),
-    "cedr_drmm": (95.97, 88.09, 91.34),
+PUBLISHED = {  # Entezari 2020, table 4.2: MAP@20 in percent
+    "gru": 24.1, "drmm": 52.8, "knrm": 72.64, "conv_knrm": 73.32, "snrm": 70.14, "vanilla_bert": 88.5, "cedr_knrm": 90.18,
+    "cedr_drmm": 88.09,
 }  # fmt: skip
 DEEPCT_MEASURES = ("R²", "MAP", "Rprec")
 DEEPCT_BASELINES = ("linear in IDF", "best constant")
 QUALITY_MEASURES = ("Pearson", "Spearman", "Kendall")
 QUALITY_SETTINGS = {"ukp": "UKP", "ibm": "IBM-ArgQ"}
 TASKS = {"bws_cross": "BWS across topics", "bws_in": "BWS within topics", "mrpc": "MRPC"}
+ENRICHMENTS = {  # file → names of the reported enrichments
+    "enrichment_deepct.csv": ("none", "none (premise)", "deepct"),
+    "enrichment_targer.csv": ("targer_essays",),
+}
+ENRICHMENT_MEASURES = (*TOUCHE, "Bpref")
+ALPHA = 0.05  # level of significance after Holm's correction
 STEPS = "step_fraction"  # the sweep without test results
 
 
@@ -42,19 +48,59 @@ def format_collection_table(results: Path = RESULTS) -> str:
     return f"{_format_table(['portal', *columns.values()], rows)}\n{summary}\n"
 
 
+def format_fusion_table(results: Path = RESULTS) -> str:
+    """Format the changes of nDCG@5 without each feature of the fusion and by other learners as a Markdown table."""
+    rows = []
+    for file, column, prefix in (
+        ("fusion_ablation_repeated", "removed_feature", "without "),
+        ("fusion_learners", "learner", ""),
+    ):
+        table = _read(results / f"{file}.csv")
+        changes = table[table["ci_low"].notna()]
+        for name, values in changes.groupby(column, sort=False):
+            cells = values.set_index("measure").loc[list(TOUCHE)].to_dict("records")
+            rows.append([f"{prefix}`{name}`", *(_format_difference(cell) for cell in cells)])
+    return _format_table(["change", *TOUCHE], rows)
+
+
+def format_enrichments_table(results: Path = RESULTS) -> str:
+    """Format the results of retrieval models on original texts, with DeepCT and with TARGER as a Markdown table."""
+    rows = []
+    for file, names in ENRICHMENTS.items():
+        table = _read(results / file)
+        table = table[table["topics"] == table["topics"].iloc[0]].set_index(["retrieval_model", "enrichment", "measure"])
+        for model in table.index.unique("retrieval_model"):
+            for name in names:
+                cells = [table.loc[(model, name, measure)] for measure in ENRICHMENT_MEASURES]
+                rows.append([str(model), name, *(f"{cell['mean']:.3f}{_format_mark(cell)}" for cell in cells)])
+    rows.sort(key=lambda row: row[0])
+    return _format_table(["model", "enrichment", *ENRICHMENT_MEASURES], rows)
+
+
+def format_students_table(results: Path = RESULTS) -> str:
+    """Format the validation results of the bi-encoders of Augmented SBERT on args.me as a Markdown table."""
+    table = _read(results / "augmented_sbert_students.csv")
+    measures = ["nDCG@10", "MRR@10", "recall@100"]
+    rows = [
+        [str(row["loss"]).replace("nan", "not trained"), str(row["training_pairs"]).replace("nan", ""),
+         *(f"{row[measure] / 100:.3f}" for measure in measures)]
+        for row in table[table["nDCG@10"].notna()].to_dict("records")
+    ]  # fmt: skip
+    return _format_table(["loss", "training pairs", *measures], rows)
+
+
 def format_trials_table(results: Path = RESULTS) -> str:
     """Format validation and test results of the ranking trials, with those of Entezari 2020, as a Markdown table."""
     means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")
     rows = []
     for plan in RANKING_PLANS:
         table = _read(results / f"trials_{plan}.csv")
-        for (trial, network), values in table[table["row"] == SELECTED].groupby(["trial", "network"], sort=False):
-            by_measure = values.groupby("measure")["value"]
-            scores = [_format_deviation(by_measure.mean()[name], by_measure.std()[name], 1) for name in VALIDATION]
+        selected = table[(table["row"] == SELECTED) & (table["measure"] == MAP)]
+        for (trial, network), values in selected.groupby(["trial", "network"], sort=False):
+            score = _format_deviation(values["value"].mean() / 100, values["value"].std() / 100, 3)
             touche = [format_value(means[name].get(trial)) for name in TOUCHE]
-            published = " · ".join(f"{value:g}" for value in PUBLISHED[str(network)])
-            rows.append([f"`{trial}`", str(values["seed"].nunique()), *scores, published, *touche])
-    return _format_table(["trial", "seeds", *VALIDATION, "Entezari 2020", *TOUCHE], rows)
+            rows.append([f"`{trial}`", str(values["seed"].nunique()), score, f"{PUBLISHED[str(network)] / 100:.3f}", *touche])
+    return _format_table(["trial", "seeds", MAP, f"{MAP}, Entezari 2020", *TOUCHE], rows)
 
 
 def format_deepct_table(results: Path = RESULTS) -> str:
@@ -64,7 +110,7 @@ def format_deepct_table(results: Path = RESULTS) -> str:
     for trial, values in table.groupby("trial", sort=False):
         cells = values[values["row"] != "curve"].set_index(["row", "measure"])["value"]
         keys = [*((SELECTED, name) for name in DEEPCT_MEASURES), *((name, "MAP") for name in DEEPCT_BASELINES)]
-        rows.append([f"`{trial}`", *(format_value(cells[key], 1) for key in keys)])
+        rows.append([f"`{trial}`", *(format_value(cells[key] / 100) for key in keys)])
     return _format_table(["network", *DEEPCT_MEASURES, *(f"MAP, {name}" for name in DEEPCT_BASELINES)], rows)
 
 
@@ -122,6 +168,18 @@ def _read(file: Path) -> pd.DataFrame:
 def _format_deviation(mean: float, deviation: float, digits: int) -> str:
     """Format a mean and, if there are several values, their standard deviation."""
     return format_value(mean, digits) + ("" if pd.isna(deviation) else f" ± {deviation:.{digits}f}")
+
+
+def _format_difference(row: Mapping[Hashable, Any]) -> str:
+    """Format a difference with its interval and a mark if it is significant."""
+    interval = f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+    return f"{row['difference']:+.3f}{_format_mark(row)} {interval}"
+
+
+def _format_mark(row: Mapping[Hashable, Any]) -> str:
+    """Return ▲ for a significantly positive difference, ▼ for a negative one, else an empty string."""
+    p_value = row["p_randomisation_holm"]
+    return "" if pd.isna(p_value) or p_value >= ALPHA else "▲" if row["difference"] > 0 else "▼"
 
 
 def _format_published(value: float, digits: int) -> str:

@@ -20,8 +20,11 @@ from training.paths import SYSTEM_MEANS
 from training.report.experiments import (
     format_collection_table,
     format_deepct_table,
+    format_enrichments_table,
+    format_fusion_table,
     format_quality_table,
     format_steps_table,
+    format_students_table,
     format_sweeps_table,
     format_trials_table,
 )
@@ -36,8 +39,11 @@ SECTION_FILES = {  # file of each generated section
     "systems": "submission/systems/README.md",
     "collection": "training/README.md",
     "results": "training/results/README.md",
-    "trials": "training/results/trials.md",
-    "deepct": "training/results/trials.md",
+    "fusion": "training/studies/README.md",
+    "trials": "training/studies/README.md",
+    "enrichments": "training/studies/README.md",
+    "deepct": "training/studies/README.md",
+    "students": "training/studies/README.md",
     "losses": "training/results/argument_quality_folds.md",
     "sweeps": "training/results/augmented_sbert_sweeps.md",
     "steps": "training/results/augmented_sbert_sweeps.md",
@@ -56,7 +62,8 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     contents = {
         "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
         "deepct": format_deepct_table(), "losses": format_quality_table(), "sweeps": format_sweeps_table(),
-        "steps": format_steps_table(), "collection": format_collection_table(),
+        "steps": format_steps_table(), "collection": format_collection_table(), "fusion": format_fusion_table(),
+        "enrichments": format_enrichments_table(), "students": format_students_table(),
     }  # fmt: skip
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
