@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from submission import __version__
+from submission.__main__ import main as submission
 from submission.errors import InputError
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
@@ -20,7 +21,7 @@ from training.report.readme import SECTION_FILES, update_readmes
 
 READMES = (  # in reading order, which is also the order in which their commands are executed
     "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
-    "submission/search/README.md", "submission/engine/README.md", "training/README.md",
+    "submission/search/README.md", "training/README.md",
     "training/studies/README.md", "training/results/argument_quality_folds.md", "training/results/augmented_sbert_sweeps.md",
     "training/results/README.md", "tests/benchmarks/README.md",
 )  # fmt: skip
@@ -44,8 +45,10 @@ def find_code_blocks(language: str) -> list[str]:
 
 def read_tira_commands() -> dict[str, str]:
     """Map the name of each system to its command for TIRA in the README."""
-    commands = re.findall(r"^/aragorn/run\.sh .*$", read(SECTION_FILES["commands"]), re.MULTILINE)
-    return {command.rpartition(" ")[2]: command for command in commands}
+    text = read(SECTION_FILES["commands"])
+    [template] = re.findall(r"^(/aragorn/run\.sh .*) SYSTEM$", text, re.MULTILINE)
+    [names] = re.findall(r"^`SYSTEM`: (.*)$", text, re.MULTILINE)
+    return {name: f"{template} {name}" for name in re.findall(r"`(\w+)`", names)}
 
 
 def list_anchors(text: str) -> set[str]:
@@ -72,6 +75,14 @@ def test_readme_links_exist_and_size_is_limited(name: str) -> None:
         assert not anchor or anchor in list_anchors(file.read_text(encoding="utf-8")), link
     for path in re.findall(r"`((?:submission|training|tests|checkpoints)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
+
+
+def test_all_options_of_rank_are_described(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        submission(["rank", "--help"])
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}
+    assert options - set(re.findall(r"--[a-z-]+", read("submission/README.md"))) == set()
+    assert set(read_tira_commands()) == set(SYSTEMS)
 
 
 def read_pins(file: str) -> dict[str, str]:

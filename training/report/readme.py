@@ -58,7 +58,7 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
         OutputError: If a README cannot be written.
     """
     best_systems, results = format_best_table(means_csv, checkpoints), format_results_table(means_csv, checkpoints)
-    commands, systems = format_tira_commands(checkpoints), format_systems_table()
+    commands, systems = format_system_names(checkpoints), format_systems_table()
     contents = {
         "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
         "deepct": format_deepct_table(), "losses": format_quality_table(), "sweeps": format_sweeps_table(),
@@ -78,13 +78,12 @@ def replace_section(readme: Path, name: str, content: str) -> None:
     write_atomic(readme, f"{before}{begin}\n\n{content}\n{end}{after}")
 
 
-def format_tira_commands(checkpoints: Path) -> str:
-    """Format a code block with the TIRA command of each system whose checkpoints all exist in `checkpoints`."""
+def format_system_names(checkpoints: Path) -> str:
+    """Format the names of the systems whose checkpoints all exist in `checkpoints` in one line."""
     available_names = [
         name for name, system in SYSTEMS.items() if not system.stage.find_missing_checkpoints(CheckpointStore(checkpoints))
     ]
-    lines = [f"/aragorn/run.sh -i $inputDataset -o $outputDir --system {name}" for name in available_names]
-    return "\n".join(["```", *lines, "```"]) + "\n"
+    return f"`SYSTEM`: {', '.join(f'`{name}`' for name in available_names)}.\n"
 
 
 def format_systems_table() -> str:
