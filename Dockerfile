@@ -34,7 +34,7 @@ LABEL org.opencontainers.image.title="Aragorn" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION" \
       org.opencontainers.image.source="$SOURCE" \
-      org.opencontainers.image.licenses="MIT AND Apache-2.0 AND CC-BY-4.0" \
+      org.opencontainers.image.licenses="MIT AND Apache-2.0 AND BSD-3-Clause AND CC-BY-4.0 AND CC-BY-SA-4.0" \
       org.opencontainers.image.base.name="docker.io/library/python:3.11.14-slim-bookworm"
 
 # Arguments after the image's name are a verb and flags of run.sh. TIRA replaces the entry point: /aragorn/run.sh …
