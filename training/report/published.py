@@ -23,8 +23,9 @@ measures = { MAP = { measure = "MAP" } } # the same for each measure; default: t
 cause = "…"                              # why our figures differ
 not_comparable = "…"                     # the verdict of all rows, with its cause; our figures are shown if they are selected
 not_run = "…"                            # the verdict of all rows, with its reason
-[item.exceptions]                        # verdicts of single rows or measures
+[item.exceptions]                        # verdicts and settings of single rows or measures
 "Spanish-STS" = { not_run = "…" }
+"BWS" = { cause = "…" }                  # other keys of an item too
 """
 
 import json
@@ -32,7 +33,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
+from math import hypot, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +49,16 @@ PAGE = RESULTS / "published.md"
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN = "reproduced", "better", "worse", "not comparable", "not run"
 VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN)
 N_LARGEST = 5  # number of differences listed at the top of the page
+SPREAD = " ± "  # separates a published figure from its standard deviation
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A published figure and the corresponding one of this project; `ours` is None if there is none."""
+    """A published figure and the corresponding one of this project.
+
+    `ours` is None if there is none; `reason` is that of the verdict or of a difference.
+    """
 
     row: str
     measure: str
@@ -164,11 +169,12 @@ def _load_figure(item: Mapping[str, Any], row: str, measure: str, theirs: str, f
         return Figure(row, measure, theirs, None, NOT_RUN, reason)
     selection = _select(settings, row, measure, file)
     reason = settings.get("not_comparable", "")
+    cause = settings["cause"] if settings.get("cause") != item.get("cause") else ""
     if selection is None and not reason:
         raise InputError(f"{file}: {item['name']}: no figure of ours for {row}, {measure}; add a selection, or a reason")
     ours = None if selection is None else selection["ours"]
     verdict = NOT_COMPARABLE if selection is None or reason else _judge(theirs, selection, settings)
-    return Figure(row, measure, theirs, ours, verdict, reason)
+    return Figure(row, measure, theirs, ours, verdict, reason or cause)
 
 
 def _select(settings: Mapping[str, Any], row: str, measure: str, file: Path) -> dict[str, Any] | None:
@@ -209,8 +215,8 @@ def _judge(theirs: str, selection: Mapping[str, Any], settings: Mapping[str, Any
     if published is None or ours is None:
         return REPRODUCED if theirs == selection["ours"] else NOT_COMPARABLE
     tolerance = float(settings.get("tolerance", 0))
-    if isfinite(spread := selection.get("spread", float("nan"))):
-        tolerance = max(tolerance, SPREADS * spread)
+    spreads = (selection.get("spread", 0.0), _to_number(theirs.partition(SPREAD)[2]) or 0.0)
+    tolerance = max(tolerance, SPREADS * hypot(*(spread for spread in spreads if isfinite(spread))))
     low, high = selection.get("low", ours), selection.get("high", ours)
     if low - tolerance <= published <= high + tolerance:
         return REPRODUCED
@@ -219,7 +225,7 @@ def _judge(theirs: str, selection: Mapping[str, Any], settings: Mapping[str, Any
 
 def _to_number(value: float | str | None) -> float | None:
     try:
-        return None if value is None else float(value)
+        return None if value is None else float(value.partition(SPREAD)[0] if isinstance(value, str) else value)
     except ValueError:
         return None
 

@@ -103,8 +103,8 @@ def _describe_folds(table: pd.DataFrame, name: str, recipe: Recipe) -> Iterator[
 
 def _describe_recipe(recipe: Recipe) -> Iterator[Row]:
     assert isinstance(recipe.task, QualitySpec)
-    yield "recipe", "", "learning rate of the encoder", recipe.encoder.learning_rate
-    yield "recipe", "", "epochs", recipe.training.epochs
-    yield "recipe", "", "lists per batch", recipe.training.batch_size
-    yield "recipe", "", "arguments per list", recipe.task.list_size
-    yield "recipe", "", "dropout", recipe.network["dropout"]
+    yield "tfr_bert", "recipe", "learning rate of the encoder", recipe.encoder.learning_rate
+    yield "tfr_bert", "recipe", "epochs", recipe.training.epochs
+    yield "tfr_bert", "recipe", "lists per batch", recipe.training.batch_size
+    yield "tfr_bert", "recipe", "arguments per list", recipe.task.list_size
+    yield "tfr_bert", "recipe", "dropout", recipe.network["dropout"]

@@ -8,7 +8,20 @@ from training.paths import PUBLISHED
 from training.report.published import NOT_RUN, PAGE, load_publication, write_published
 
 ITEMS = {  # the tables and figures that the page must contain
+    "augmented_sbert": [
+        *(f"Table {number}" for number in (1, 5, 6, 9, 10, 11, 12, 13)),
+        *(f"Figure {number}" for number in (1, 4, 5, 6)),
+    ],
     "entezari_2020": ["Table 4.2"],
+    "tfr_bert": [
+        "Table 1",
+        "Table 3",
+        "Table 4",
+        "Maximum length",
+        "Table 5, UKP Rank",
+        "Table 5, IBM-ArgQ",
+        "Table 5, other data sets",
+    ],
 }
 MAX_ITEMS_NOT_RUN = 10
 
@@ -60,6 +73,9 @@ def test_every_difference_has_a_reason():
         ("tolerance = 1", "6", "reproduced", 5.0),
         ('spread = "sd"', "5.9", "reproduced", 5.0),
         ('spread = "sd"', "6.1", "worse", 5.0),
+        ('spread = "sd"', "6.4 ± 0.5", "reproduced", 5.0),
+        ('spread = "sd"', "6.5 ± 0.5", "worse", 5.0),
+        ("", "5.5 ± 0.2", "worse", 5.0),
         ('low = "low"\nhigh = "high"', "3", "reproduced", 5.0),
         ('low = "low"\nhigh = "high"', "2.9", "better", 5.0),
         ("scale = 100", "500", "reproduced", 500.0),
@@ -71,6 +87,12 @@ def test_every_difference_has_a_reason():
 def test_verdict(tmp_path: Path, settings, theirs, verdict, ours):
     figure = load_figure(tmp_path, settings, theirs)
     assert (figure.verdict, figure.ours) == (verdict, ours)
+
+
+def test_cause_of_a_row_replaces_that_of_the_item(tmp_path: Path):
+    settings = 'cause = "of all"\n[item.exceptions]\n{} = {{ cause = "of A" }}'
+    assert load_figure(tmp_path, settings.format("A"), "4").reason == "of A"
+    assert load_figure(tmp_path, settings.format("B"), "4").reason == ""
 
 
 def test_json_files_are_read_by_path(tmp_path: Path):

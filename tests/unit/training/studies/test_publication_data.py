@@ -16,7 +16,7 @@ def test_data_are_described(tmp_path: Path) -> None:
     work = ["--work-dir", str(tmp_path / "work")]
     assert main(["prepare", "quality", "-i", str(write_quality(tmp_path / "data")), *work]) == 0
     assert main(["study", "data", "-i", str(tmp_path), *work, "-o", str(tmp_path / "data.csv")]) == 0
-    table = pd.read_csv(tmp_path / "data.csv").fillna("")
+    table = pd.read_csv(tmp_path / "data.csv")
     values = table.set_index(["data", "part", "measure"])["value"].unstack("measure")
     assert values.loc["bws_cross", "pairs"].to_dict() == {"train": 200, "dev": 40, "test": 80}
     train = values.loc[("bws_cross", "train")]
@@ -29,4 +29,4 @@ def test_data_are_described(tmp_path: Path) -> None:
     assert lists["arguments not truncated, percent"] == 100
     assert lists["pointwise label, 25th percentile"] == 0.25  # qualities 0 to 4
     assert values.loc["ukp", "topics"].drop("all").sum() == 32
-    assert values.loc[("recipe", ""), "arguments per list"] == 12
+    assert values.loc[("tfr_bert", "recipe"), "arguments per list"] == 12
