@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from submission.cli import Commands, add_options, add_path, integer_between
+from submission.cli import Commands, add_options, add_path, integer_between, parse_path
 from training.cli import options
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def add_parsers(commands: Commands) -> None:
     _add_argument_quality(studies)
     _add_data(studies)
     _add_trials(studies)
+    _add_results(studies)
 
 
 def _add_collection(studies: Commands) -> None:
@@ -132,6 +133,23 @@ def _add_trials(studies: Commands) -> None:
     parser.add_argument("--repetitions", "--seeds", type=options.positive_int, default=1, metavar="N", help=help_text)
     _add_device_and_processes(parser)
     options.add_output(parser, "result CSV, written after each trial (default: WORK_DIR/results/trials_PLAN.csv)", "FILE")
+
+
+def _add_results(studies: Commands) -> None:
+    description = "tabulate all systems: nested cross-validation on the year of tuning, held-out results on test years"
+    parser = studies.add("results", _tabulate_results, description)
+    options.add_inputs(parser, "topics of the tuning year, and the corpus; repeatable")
+    metavar = ("YEAR", "QRELS", "RUN_DIR")
+    help_text = "year whose topics tune systems, its qrels, and the runs of untuned systems"
+    parser.add_argument("--tuning", nargs=3, required=True, metavar=metavar, help=help_text)
+    help_text = "year that tunes nothing, its qrels, and the runs of all systems; repeatable"
+    parser.add_argument("--test", nargs=3, action="append", required=True, metavar=metavar, dest="tests", help=help_text)
+    help_text = "system to tabulate; repeatable (default: all; always with dirichlet)"
+    parser.add_argument("--system", action="append", metavar="NAME", dest="systems", help=help_text)
+    parser.add_argument("--fusion", default="fusion", metavar="FUSION", help="recipe of the system fusion (default: fusion)")
+    options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
+    add_options(parser, "checkpoint_dir", "device")
+    options.add_output(parser, "directory of systems*.csv (default: WORK_DIR/results)")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
@@ -283,6 +301,26 @@ def _run_trials(args: argparse.Namespace) -> None:
     device = choose_device(args.device)
     for table in run_trials(trials, args.work_dir, device, args.processes or get_default_process_count(device)):
         write_csv(output, table, 6)
+
+
+def _tabulate_results(args: argparse.Namespace) -> None:
+    from submission.storage.atomic_files import create_directory
+    from submission.systems.catalogue import SYSTEMS, get_system
+    from training.evaluation.tables import write_csv
+    from training.fusion.recipe import read_recipe
+    from training.studies.nested import NestedTuning
+    from training.studies.system_results import BASELINE, JudgedYear, tabulate_results
+    from training.tuning.grid import load_judged_topics
+
+    tuning, *tests = (JudgedYear(year, parse_path(qrels), parse_path(runs)) for year, qrels, runs in [args.tuning, *args.tests])
+    selected_names = {BASELINE, *(get_system(name).name for name in args.systems or SYSTEMS)}
+    names, recipe = [name for name in SYSTEMS if name in selected_names], read_recipe(args.fusion)
+    output = options.get_output(args, "results")
+    create_directory(output)
+    with options.open_execution(args, args.work_dir, output) as execution:
+        nested = NestedTuning(load_judged_topics({tuning.year: tuning.qrels}, execution), recipe, execution)
+        for name, table in tabulate_results(tuning, tests, names, nested, execution).items():
+            write_csv(output / f"{name}.csv", table, 6)
 
 
 def _write_and_print(file: Path, table: pd.DataFrame, digits: int, float_format: str) -> None:

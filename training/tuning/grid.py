@@ -35,7 +35,7 @@ from training.paths import GRIDS
 log = logging.getLogger(__name__)
 
 SELECTION_MEASURES = (*HEADLINE_MEASURES, "MAP all")  # the user chooses the one that selects the grid point
-STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF)  # cached per grid point and topic
+STORED_MEASURES = (*SELECTION_MEASURES, "nDCG@25 all", "nDCG@25 condensed", BPREF, "judged@5")  # cached per point and topic
 TIE_BREAKER = "MAP all"  # breaks ties; remaining ties go to the earlier point
 
 

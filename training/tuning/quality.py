@@ -5,6 +5,8 @@ Topics that ask the same question are in the same fold.
 """
 
 import logging
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from submission.progress import track
 from submission.rankings import DEFAULT_DEPTH, truncate_rankings
 from submission.storage.atomic_files import get_printable_name
 from submission.storage.checkpoint_directory import write_with_provenance
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.storage.hashing import hash_input_files
 from submission.systems.catalogue import System
 from submission.systems.execution import Execution
@@ -32,7 +35,7 @@ from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_means
 from training.formatting import CROSS_VALIDATED, IN_SAMPLE, nan_mean, round_means
 from training.tuning import quality_grid
-from training.tuning.grid import SELECTION_MEASURES, encode_checkpoint_files
+from training.tuning.grid import SELECTION_MEASURES, STORED_MEASURES, encode_checkpoint_files
 from training.tuning.quality_grid import CONSTRAINT, N_FOLDS, OBJECTIVE, POINTS, QUALITY_ONLY, RELEVANCE_ONLY
 
 log = logging.getLogger(__name__)
@@ -62,18 +65,15 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     if not isinstance(stage, QualityRerankingStage):
         raise UsageError(f"{system.name} does not re-rank by quality; choose a system that does")
     work_dir = execution.cache_directory.directory
-    judgments = load_webis_judgments(work_dir)
-    network = stage.quality.load_checkpoint(execution.checkpoints)
-    assert isinstance(network, RankerCheckpoint)
-    quality = network.score([*judgments[["topic", "premise"]].itertuples(index=False, name=None)], execution.device)
-    webis_values = quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY]
+    webis_values, webis_questions = evaluate_webis_topics(stage, execution)
     qrels = read_qrels(qrels_file, execution.documents.read_all_docnos())
     check_overlap(execution.input, qrels, qrels_file.name)
-    touche_values, qids = _evaluate_touche_topics(stage, qrels, execution)
-    texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
-    touche_questions = np.array([normalise(texts[qid]) for qid in qids])
-    webis_questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
-    best_point = _select_point(touche_values, webis_values)
+    ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH)
+    top_pairs = truncate_rankings(ranking, max(quality_grid.DEPTHS))[["qid", "docno"]].reset_index(drop=True)
+    quality = top_pairs.assign(quality=stage.quality.score(execution, top_pairs))
+    touche_values = evaluate_touche_topics(ranking, quality, qrels)[..., : len(SELECTION_MEASURES)]
+    touche_questions = get_questions(execution, get_evaluated_topics(qrels))
+    best_point = select_point(touche_values, webis_values)
     metrics = {
         "topics": {get_printable_name(qrels_file): len(touche_values), "Webis-ArgQuality-20": len(webis_values)},
         **_cross_validate(touche_values, webis_values, touche_questions, webis_questions),
@@ -82,6 +82,8 @@ def tune_quality(system: System, qrels_file: Path, execution: Execution, output:
     table = pd.DataFrame([_get_point_settings(point) for point in range(QUALITY_ONLY)])
     table[[*SELECTION_MEASURES, *WEBIS_MEASURES]] = np.hstack([nan_mean(touche_values, 0), webis_values.mean(axis=0)])
     inputs = execution.input.file_hashes | hash_input_files([qrels_file]) | load_source_hashes(work_dir, "webis")
+    network = stage.quality.load_checkpoint(execution.checkpoints)
+    assert network is not None
     provenance = {"training_data": {"input": inputs}, "quality": network.fingerprint}
     readme = render_card(
         "quality_reranking", name=get_printable_name(output), system=system.name, formula=POINTS[best_point].format_formula(),
@@ -103,7 +105,7 @@ def _cross_validate(
     points = []
     for fold in split_folds(sorted({*touche_questions, *webis_questions}), N_FOLDS, 0, 0):
         test_masks = [np.isin(questions, list(fold.test)) for questions in (touche_questions, webis_questions)]
-        point = _select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
+        point = select_point(touche_values[~test_masks[0]], webis_values[~test_masks[1]])
         for result, values, mask in zip(held_out_values, (touche_values, webis_values), test_masks, strict=True):
             result[mask] = values[mask, point]
         points.append(point)
@@ -116,29 +118,55 @@ def _cross_validate(
     }
 
 
-def _evaluate_touche_topics(
-    stage: QualityRerankingStage, qrels: pd.DataFrame, execution: Execution
-) -> tuple[np.ndarray, list[str]]:
-    """Evaluate the judged topics at all grid points; return values (topics, points, SELECTION_MEASURES) and qids."""
-    ranking = truncate_rankings(execution.get_ranking(stage.relevance), DEFAULT_DEPTH).reset_index(drop=True)
-    top_rows = ranking[ranking["rank"] <= max(quality_grid.DEPTHS)]
-    quality = pd.Series(stage.quality.score(execution, top_rows[["qid", "docno"]]), index=top_rows.index)
+def get_questions(execution: Execution, qids: Iterable[str]) -> np.ndarray:
+    """Return the normalised questions (topics,) of the input's topics."""
+    texts = dict(zip(execution.topics["qid"], execution.topics["query"], strict=True))
+    return np.array([normalise(texts[qid]) for qid in qids])
+
+
+def evaluate_webis_topics(stage: QualityRerankingStage, execution: Execution) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate Webis-ArgQuality-20 at all grid points; the network's scores are cached.
+
+    Returns:
+        Values (topics, points, WEBIS_MEASURES) and the normalised questions (topics,).
+    """
+    judgments = load_webis_judgments(execution.cache_directory.directory)
+    network = stage.quality.load_checkpoint(execution.checkpoints)
+    assert isinstance(network, RankerCheckpoint)
+    pairs = [*judgments[["topic", "premise"]].itertuples(index=False, name=None)]
+    key = sha256(repr((network.fingerprint, execution.device_and_precision, code_fingerprint(__name__), pairs)).encode())
+    cache = execution.cache_directory.open_store("scores-webis", key.hexdigest())
+    quality = cache.load_or_build_array("quality.npy", lambda: network.score(pairs, execution.device))
+    questions = np.array([normalise(group["topic"].iloc[0]) for _, group in judgments.groupby("qid")])
+    return quality_grid.evaluate_grid(judgments, quality)[:, :QUALITY_ONLY], questions
+
+
+def evaluate_touche_topics(ranking: pd.DataFrame, quality: pd.DataFrame, qrels: pd.DataFrame) -> np.ndarray:
+    """Evaluate the judged topics at all grid points.
+
+    Args:
+        ranking: Relevance ranking `qid docno rank score`.
+        quality: Quality scores `qid docno quality` of at least the top documents.
+        qrels: Relevance judgments `qid docno rel`.
+
+    Returns:
+        Values (topics, points, STORED_MEASURES).
+    """
+    ranking = ranking.merge(quality, on=["qid", "docno"], how="left")
     runs = []
     for index, point in enumerate(track(POINTS, "re-ranking", "points")):
         scores = pd.Series(0.0, index=ranking.index)
         for _, rows in ranking.groupby("qid", sort=False):
-            candidates = rows.index[: point.depth]
-            scores[rows.index] = point.score(rows["score"].to_numpy(), quality[candidates].to_numpy())
+            scores[rows.index] = point.score(rows["score"].to_numpy(), rows["quality"].to_numpy()[: point.depth])
         reranking = ranking.assign(score=scores).sort_values(["qid", "score", "rank"], ascending=[True, False, True])
         runs.append(reranking.assign(rank=reranking.groupby("qid").cumcount() + 1, qid=f"{index:02} " + reranking["qid"]))
     # all points are evaluated as topics of one run, since most of the time of an evaluation does not depend on its size
     judgments = pd.concat([qrels.assign(qid=f"{index:02} " + qrels["qid"]) for index in range(len(POINTS))])
-    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(SELECTION_MEASURES)].to_numpy()
-    by_point = values.reshape(len(POINTS), -1, len(SELECTION_MEASURES))
-    return by_point.swapaxes(0, 1), get_evaluated_topics(qrels).tolist()
+    values = evaluate_run(pd.concat(runs, ignore_index=True), judgments)[list(STORED_MEASURES)].to_numpy()
+    return values.reshape(len(POINTS), -1, len(STORED_MEASURES)).swapaxes(0, 1)
 
 
-def _select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
+def select_point(touche_values: np.ndarray, webis_values: np.ndarray) -> int:
     """Select the point with the best quality among those that lose at most MAX_RELEVANCE_LOSS on either collection."""
     touche_means, webis_means = nan_mean(touche_values, 0), webis_values.mean(axis=0)
     relevance = webis_means[:, CONSTRAINT], touche_means[:, RELEVANCE_CONSTRAINT]

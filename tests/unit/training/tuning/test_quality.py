@@ -83,7 +83,7 @@ def test_shared_questions_are_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> No
         training_rows.append(({*touche_values[:, 0, 0]}, {*webis_values[:, 0, 0]}))
         return 0
 
-    monkeypatch.setattr(tuning, "_select_point", record)
+    monkeypatch.setattr(tuning, "select_point", record)
     touche, webis = (np.arange(n, dtype=float)[:, None, None] + np.zeros((1, len(POINTS), 4)) for n in (3, 6))
     tuning._cross_validate(touche, webis, np.array(["a", "b", "c"]), np.array(["b", "d", "e", "f", "g", "h"]))
     held_out = [({0, 1, 2} - first, {*range(6)} - second) for first, second in training_rows]

@@ -1,0 +1,146 @@
+"""Tests of the results of all systems: nested cross-validation, held-out years, tables and significance."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from submission.__main__ import main as submission
+from submission.data.runs import read_run
+from submission.storage.hashing import hash_input_files
+from submission.systems.catalogue import SYSTEMS
+from submission.systems.execution import Execution
+from tests.unit.training.data.quality_files import write_quality
+from training.__main__ import main
+from training.data.quality import prepare_quality
+from training.evaluation.evaluate import evaluate_run
+from training.evaluation.qrels import read_qrels
+from training.evaluation.significance import bootstrap_means, compare_with_baseline
+from training.fusion.recipe import read_recipe
+from training.studies import nested
+from training.studies.nested import NestedTuning
+from training.studies.system_results import HELD_OUT, MEASURES, NESTED
+from training.tuning.grid import Grid, JudgedTopics, load_grid
+
+
+@pytest.fixture
+def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reduce grids to three points, and the cross-validation to two partitions."""
+    monkeypatch.setattr(nested, "load_grid", lambda name: Grid({}, (points := load_grid(name).points)[:: len(points) // 2][:3]))
+    monkeypatch.setattr(nested, "N_PARTITIONS", 2)
+
+
+@pytest.fixture
+def judged_input(corpus: Path, tmp_path: Path) -> Path:
+    """Copy `corpus` with eight topics, whose titles are conclusions, and return its directory."""
+    directory = Path(shutil.copytree(corpus, tmp_path / "judged"))
+    arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
+    titles = dict(enumerate((arguments[index * 60]["conclusion"] for index in range(8)), 1))
+    body = "".join(f"<topic><number>{number}</number><title>{title}</title></topic>" for number, title in titles.items())
+    (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
+    return directory
+
+
+def judge(execution: Execution, seed: int) -> pd.DataFrame:
+    """Judge the top ten documents of `dirichlet` at random."""
+    ranking = execution.get_ranking(SYSTEMS["dirichlet"].stage)
+    pool = ranking[ranking["rank"] <= 10].reset_index(drop=True)
+    return pool[["qid", "docno"]].assign(rel=np.random.default_rng(seed).integers(0, 3, len(pool)))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_grids")
+@pytest.mark.parametrize("name", ["dirichlet", "snrm", "tfr_bert", "fusion"])
+def test_tuning_does_not_depend_on_held_out_judgments(
+    name: str, judged_input: Path, all_checkpoints_dir: Path, tmp_path: Path, make_execution: Callable[..., Execution]
+) -> None:
+    execution = make_execution(judged_input, checkpoints=all_checkpoints_dir)
+    prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory)
+    qrels, other_qrels = judge(execution, 1), judge(execution, 2)
+    topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
+    is_training = np.array([True] * 5 + [False] * 3)
+    mixed_qrels = pd.concat([qrels[qrels["qid"].isin(topics[:5])], other_qrels[other_qrels["qid"].isin(topics[5:])]])
+    values = []
+    for label, frame in (("first", qrels), ("mixed", mixed_qrels)):
+        judged = JudgedTopics(frame.reset_index(drop=True), {label: label}, topics, np.zeros(8, int))
+        tune = NestedTuning(judged, recipe, execution).get_tuning(name)
+        assert tune
+        values.append(tune(is_training))
+    np.testing.assert_array_equal(values[0][is_training], values[1][is_training])
+    assert not np.array_equal(values[0][~is_training], values[1][~is_training], equal_nan=True)
+
+
+def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    training_sets = []
+
+    def tune(is_training: np.ndarray) -> np.ndarray:
+        training_sets.append(is_training)
+        return np.where(is_training, np.nan, len(training_sets))[:, None] + np.zeros(len(nested.STORED_MEASURES))
+
+    values = nested.cross_validate(tune, 11, "test")
+    assert len(training_sets) == 5 * nested.N_PARTITIONS
+    held_out = ~np.stack(training_sets).reshape(nested.N_PARTITIONS, 5, 11)
+    assert (held_out.sum(1) == 1).all()
+    assert len({partition.tobytes() for partition in held_out}) == nested.N_PARTITIONS
+    calls = np.arange(1, 5 * nested.N_PARTITIONS + 1).reshape(nested.N_PARTITIONS, 5, 1)
+    assert values[:, 0] == pytest.approx((held_out * calls).sum(1).mean(0))
+
+
+@pytest.fixture
+def study(judged_input: Path, checkpoints_copy: Path, tmp_path: Path, make_execution: Callable[..., Execution]) -> list[str]:
+    """Write runs of three systems and qrels of two years, and return the command that tabulates the systems."""
+    flags = [flag for name in ("dirichlet", "knrm", "bm25") for flag in ("--system", name)]
+    inputs = ["-i", str(judged_input), "--checkpoints", str(checkpoints_copy), "--device", "cpu"]
+    assert submission(["rank", *inputs, "-o", str(tmp_path / "runs"), *flags]) == 0
+    years = []
+    for seed, (option, year) in enumerate((("--tuning", "2020"), ("--test", "2021"))):
+        qrels = judge(make_execution(judged_input, checkpoints=checkpoints_copy), seed)
+        qrels.insert(1, "run", 0)
+        qrels.to_csv(tmp_path / f"{year}.qrels", sep=" ", header=False, index=False)
+        years += [option, year, str(tmp_path / f"{year}.qrels"), str(tmp_path / "runs")]
+    work = ["--work-dir", str(tmp_path / "work"), "-o", str(tmp_path / "tables")]
+    return ["study", "results", *inputs, *work, *years, *flags]
+
+
+@pytest.mark.usefixtures("small_grids")
+def test_study_tabulates_both_years(study: list[str], tmp_path: Path) -> None:
+    assert main(study) == 0
+    means, per_topic, tests = (
+        pd.read_csv(tmp_path / "tables" / f"systems{suffix}.csv") for suffix in ("", "_per_topic", "_significance")
+    )
+    protocols = means.set_index(["year", "system"])["protocol"].to_dict()
+    assert protocols == {(year, name): HELD_OUT for year in (2020, 2021) for name in ("bm25", "knrm", "dirichlet")} | {
+        (2020, "dirichlet"): NESTED
+    }
+    assert set(means["family"]) == {"lexical", "neural re-ranker"}
+    qrels = read_qrels(tmp_path / "2021.qrels")
+    values = {name: evaluate_run(read_run(tmp_path / "runs" / f"aragorn-{name}.txt"), qrels) for name in ("knrm", "dirichlet")}
+    rows = means[(means["year"] == 2021) & (means["system"] == "knrm")].set_index("measure")
+    assert rows.index.tolist() == list(MEASURES)
+    expected = bootstrap_means(values["knrm"][list(MEASURES)])
+    np.testing.assert_allclose(rows[["mean", "low", "high"]], expected, atol=1e-6)
+    assert rows["n"].tolist() == values["knrm"][list(MEASURES)].notna().sum().tolist()
+    by_topic = per_topic[(per_topic["year"] == 2021) & (per_topic["system"] == "knrm")]
+    np.testing.assert_allclose(by_topic[list(MEASURES)], values["knrm"][list(MEASURES)], atol=1e-6)
+    row = tests[(tests["year"] == 2021) & (tests["system"] == "knrm") & (tests["measure"] == "nDCG@5 all")].iloc[0]
+    p = compare_with_baseline({name: table["nDCG@5 all"] for name, table in values.items()}, "dirichlet").loc["knrm"]
+    assert [row["n"], row["difference"], row["p"]] == pytest.approx(p[["n_topics", "difference", "p_randomisation"]], abs=1e-6)
+    assert row["p_holm"] >= row["p"]
+
+
+@pytest.mark.usefixtures("small_grids")
+def test_checkpoints_fitted_to_a_test_year_are_refused(
+    study: list[str], checkpoints_copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = checkpoints_copy / "knrm" / "provenance.json"
+    hashes = hash_input_files([tmp_path / "2021.qrels"])
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"training_data": {"input": hashes}}))
+    assert main(study) == 3
+    assert "provenance.json: contains 2021.qrels, so knrm is not held-out" in capsys.readouterr().err
+    (tmp_path / "runs" / "aragorn-bm25.txt").unlink()
+    assert main(study) == 3
+    assert "0 runs <team>-bm25.txt; expected one" in capsys.readouterr().err
