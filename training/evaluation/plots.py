@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
-from training.plotting import create_figure, render_png
+from training.plotting import create_figure, reduce_colours, render_png
 
 BETTER, WORSE, NEUTRAL = "#0b6e4f", "#b3261e", "#30638e"
 
@@ -114,4 +114,4 @@ def plot_scores_by_length(panels: Sequence[LengthPanel]) -> bytes:
         ax.set_title(f"{panel.title}: Spearman {correlation:.2f}", fontsize=9)
         ax.set(xlabel="words", ylabel="score")
         ax.grid(alpha=0.3)
-    return render_png(fig)
+    return reduce_colours(render_png(fig))
