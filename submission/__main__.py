@@ -45,6 +45,8 @@ def _add_rank(commands: cli.Commands) -> None:
     cli.add_path(parser, "-o", "--output", dest="output_dir", default=default, help=help_text)
     _add_systems(parser, "run", "The run of the first is also run.txt (default: all available, with fusion's as run.txt)")
     parser.add_argument("--team", default="aragorn", metavar="TEAM", help="team name in run tags and file names (TEAM-SYSTEM)")
+    help_text = "label of the runs, e.g. the name of the re-ranked run: run tags and file names become TEAM-LABEL-SYSTEM"
+    parser.add_argument("--label", metavar="LABEL", help=help_text)
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
@@ -54,18 +56,22 @@ def _add_rank(commands: cli.Commands) -> None:
 def _add_check(commands: cli.Commands) -> None:
     parser = commands.add("check", _check, "validate input, checkpoints and runs, and report all errors, without ranking")
     cli.add_options(parser, "inputs", "checkpoint_dir")
-    help_text = "TREC run of this input's topics to validate; repeatable"
-    cli.add_path(parser, "--run", action="append", default=[], metavar="FILE", dest="runs", help=help_text)
+    help_text = "TREC runs of this input's topics to validate"
+    cli.add_path(parser, "--run", action="extend", nargs="+", default=[], metavar="FILE", dest="runs", help=help_text)
+    parser.add_argument(
+        "--no-checkpoints", action="store_true", help="do not load the checkpoints, which takes most of the time"
+    )
     help_text = "output file for the ids of documents whose text differs from args.me 2020-04-01"
     cli.add_path(parser, "--mismatched-ids", "--differing", metavar="FILE", help=help_text)
 
 
 def _add_explain(commands: cli.Commands) -> None:
-    parser = commands.add("explain", _explain, "decompose a document's score for a topic")
+    parser = commands.add("explain", _explain, "decompose a document's score for a topic, or compare two documents")
     cli.add_options(parser, "inputs", "input_run", "order", "cache_dir", *COMPUTATION_OPTIONS)
     parser.add_argument("--system", required=True, metavar="NAME", help="system whose score to explain")
     parser.add_argument("--qid", "--topic", required=True, metavar="QID", help="topic id")
-    parser.add_argument("--docno", "--document", required=True, metavar="DOCNO", help="document id")
+    help_text = "document id; given twice, the contributions to both scores are shown side by side"
+    parser.add_argument("--docno", "--document", required=True, action="append", metavar="DOCNO", dest="docnos", help=help_text)
 
 
 def _add_search(commands: cli.Commands) -> None:
@@ -111,7 +117,8 @@ def _rank(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     from submission.check import check
 
-    report = check(args.inputs, args.runs, args.checkpoint_dir, args.mismatched_ids)
+    checkpoint_dir = None if args.no_checkpoints else args.checkpoint_dir
+    report = check(args.inputs, args.runs, checkpoint_dir, args.mismatched_ids)
     print("\n".join(report.lines))
     report.raise_if_errors()
 
@@ -128,7 +135,7 @@ def _explain(args: argparse.Namespace) -> None:
     checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(args.precision, device))
     dataset = Dataset(*args.inputs, input_run=args.input_run, qid=args.qid, order=args.order)
     with CacheDirectory(args.cache_dir, Path()) as cache:
-        print(explain(system, args.docno, Execution(dataset, checkpoints, device, cache), sys.stdout.isatty()), end="")
+        print(explain(system, args.docnos, Execution(dataset, checkpoints, device, cache), sys.stdout.isatty()), end="")
 
 
 def _search(args: argparse.Namespace) -> None:

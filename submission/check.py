@@ -52,14 +52,18 @@ class Report:
             raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
 
 
-def check(inputs: Sequence[Path], runs: list[Path], checkpoint_dir: Path, mismatched_ids_file: Path | None) -> Report:
+def check(
+    inputs: Sequence[Path], runs: Sequence[Path], checkpoint_dir: Path | None, mismatched_ids_file: Path | None
+) -> Report:
     """Validate an input directory, all available checkpoints and runs for this input; return the report.
 
-    Writes the ids of documents whose text differs from args.me 2020-04-01 to `mismatched_ids_file`, unless it is None.
+    No checkpoint is loaded if `checkpoint_dir` is None. The ids of documents whose text differs from args.me 2020-04-01 are
+    written to `mismatched_ids_file`, unless it is None.
     """
     report = Report()
     qids, documents = _check_input(inputs, mismatched_ids_file, report)
-    _check_checkpoints(CheckpointStore(checkpoint_dir), report)
+    if checkpoint_dir is not None:
+        _check_checkpoints(CheckpointStore(checkpoint_dir), report)
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
         issues = find_run_issues(run, qids, docnos)

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submission.data.dataset import Dataset
+from submission.data.input_files import find_files
 from submission.data.orders import Order
+from submission.data.runs import find_run
 from submission.engine.base import Engine
 from submission.engine.factory import open_chosen_engine
-from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError
+from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError, abbreviate_list
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
 from submission.output.run_directory import PRIMARY_RUN_FILE, RunDirectory
 from submission.output.runs import check_tag, format_run
 from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
-from submission.storage.cache_directory import CacheDirectory
+from submission.storage.atomic_files import get_printable_name
+from submission.storage.cache_usage import RecordingCacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems import catalogue
 from submission.systems.catalogue import System
@@ -34,6 +37,7 @@ class RankOptions:
     output_dir: Path
     systems: list[str]
     team: str
+    label: str | None
     depth: int | None  # None: depth of the supplied ranking, or DEFAULT_DEPTH without one
     order: Order
     device: str
@@ -46,19 +50,24 @@ class RankOptions:
     overwrite: bool
     argv: Sequence[str] = ()  # command-line arguments
 
+    @property
+    def tag_prefix(self) -> str:
+        """Return the part of run tags before the system's name, without a final hyphen."""
+        return f"{self.team}-{self.label}" if self.label else self.team
+
 
 def rank(options: RankOptions) -> None:
-    """Write <team>-<system>.txt for every requested system (default: all available), and the primary system's run as run.txt.
+    """Write the runs of all requested systems (default: all available), and the primary system's run as run.txt.
 
-    The primary system is the first requested one, else fusion. Systems whose run exists for the same inputs, settings,
-    checkpoints and code are skipped.
+    Run files are named <team>[-<label>]-<system>.txt. The primary system is the first requested one, else fusion. Systems
+    whose run exists for the same inputs, settings, checkpoints and code are skipped.
 
     Raises:
         UsageError, InputError, OutputError: If an option, the input or a directory is invalid.
         Exception: If all systems failed; the error is that of the first system.
         SystemsFailedError: If some systems failed; the runs of the others are written.
     """
-    check_tag(options.team)
+    check_tag(options.tag_prefix)
     if options.cache_dir and options.cache_dir.resolve() == options.output_dir.resolve():
         raise UsageError(f"--cache-dir {options.cache_dir}: must differ from --output; choose another directory")
     with open_chosen_engine(options) as engine:
@@ -73,11 +82,14 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
     dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)
+    if options.input_run:
+        _log_other_runs(options.input_run)
     depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}
-    with RunDirectory(options.output_dir) as output, CacheDirectory(options.cache_dir, options.output_dir) as cache:
+    cache_directory = RecordingCacheDirectory(options.cache_dir, options.output_dir)
+    with RunDirectory(options.output_dir) as output, cache_directory as cache:
         execution = Execution(dataset, checkpoints, device, cache, engine)
-        settings = {"input": dataset.fingerprint, "team": options.team, "depth": str(depth)}
+        settings = {"input": dataset.fingerprint, "team": options.tag_prefix, "depth": str(depth)}
         output.resume(settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite)
         previous_entries = load_run_entries(options.output_dir)
         entries = {tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")}
@@ -98,13 +110,24 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
                     seconds = dataset.stopwatch.seconds[system.name]
                     entries[_make_tag(options, system)] = build_run_entry(system, execution, seconds, depth, omitted_count)
         if entries != previous_entries:  # else keep the metadata of the execution that wrote the runs
-            write_ir_metadata(options.output_dir, options.team, options.argv, primary, entries, execution)
+            tag = _make_tag(options, primary)
+            write_ir_metadata(options.output_dir, options.team, tag, options.argv, primary, entries, execution)
+        if unused := cache.describe_unused():
+            log.info("%s: %s", options.cache_dir, unused)
     if failures and len(failures) == len(systems):
         raise next(iter(failures.values()))
     if failures:
         cause = f"systems failed: {', '.join(failures)} (see the errors above)"
         raise SystemsFailedError(f"{cause}; the other runs are in {options.output_dir}")
     log.info("%d runs in %s", len(systems), options.output_dir)
+
+
+def _log_other_runs(input_run: Path) -> None:
+    """Log which run of a directory is re-ranked, and how to choose another."""
+    run = find_run(input_run)
+    other_names = [name for file in find_files([input_run], "*.txt") if (name := get_printable_name(file)) != run.name]
+    if run != input_run and other_names:
+        log.info("re-ranking %s; for another run, pass its file to --input-run: %s", run, abbreviate_list(other_names))
 
 
 def _choose_depth(options: RankOptions, dataset: Dataset) -> int:
@@ -141,4 +164,4 @@ def _write_run(
 
 
 def _make_tag(options: RankOptions, system: System) -> str:
-    return f"{options.team}-{system.name}"
+    return f"{options.tag_prefix}-{system.name}"

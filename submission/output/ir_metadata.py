@@ -25,18 +25,24 @@ RunEntry = Mapping[str, Any]
 
 
 def write_ir_metadata(
-    directory: Path, team: str, argv: Sequence[str], primary: System, entries: Mapping[str, RunEntry], execution: Execution
+    directory: Path,
+    team: str,
+    tag: str,
+    argv: Sequence[str],
+    primary: System,
+    entries: Mapping[str, RunEntry],
+    execution: Execution,
 ) -> None:
     """Write ir-metadata.yml for the runs of an execution.
 
-    `argv` contains the command-line arguments of `rank`; `primary` is the system of run.txt; `entries` contains the entry of
-    each run (see `build_run_entry`) by tag.
+    `tag` and `primary` are tag and system of run.txt; `argv` contains the command-line arguments of `rank`; `entries` contains
+    the entry of each run (see `build_run_entry`) by tag.
     """
     dataset = execution.input
     input_name = ", ".join(get_printable_name(path.resolve()) for path in dataset.paths)
     training_data = _merge_training_data(entry.get("training data", {}) for entry in entries.values())
     metadata = {
-        "tag": f"{team}-{primary.name}",
+        "tag": tag,
         "actor": {"team": team},
         "platform": {**_describe_platform(execution.device), "engine": execution.engine.description},
         "implementation": {
@@ -51,7 +57,7 @@ def write_ir_metadata(
         "resources": _describe_resources(execution),
         "method": {
             "automatic": True,
-            "name": f"{team}-{primary.name}",
+            "name": tag,
             "description": f"{primary.description} {dataset.description}.",
             "score ties": "docno ascending; written scores are strictly decreasing",
             "retrieval": [{"name": tag, **entry} for tag, entry in entries.items()],

@@ -17,7 +17,7 @@ def check_tag(tag: str) -> None:
     """Raise UsageError if a run tag is invalid in the TREC format or rejected by the TIREx evaluator."""
     if not TAG_PATTERN.fullmatch(tag) or len(tag) > MAX_TAG_LENGTH:
         rule = f"use at most {MAX_TAG_LENGTH} letters, digits, - or _"
-        raise UsageError(f"invalid tag '{abbreviate(tag)}': {rule}; choose another --team")
+        raise UsageError(f"invalid tag '{abbreviate(tag)}': {rule}; choose another --team or --label")
 
 
 def format_run(run: pd.DataFrame, tag: str) -> str:

@@ -59,7 +59,9 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     if not directory.is_dir():
         available_names = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
-        raise CheckpointError(f"{directory}: checkpoint not found; available: {available_names}; {fix}")
+        raise CheckpointError(
+            f"{directory}: checkpoint not found; available: {available_names}; {fix}, followed by {directory.name}"
+        )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
     if any(Path(name).name != name for name in hashes):

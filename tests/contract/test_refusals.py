@@ -192,6 +192,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the mess
     "team of a path": (("rank", "--team", "../a"), TEAM),
     "team with line end": (("rank", "--team", "a\n"), TEAM),
     "explain: unknown topic": ((*EXPLAIN, "knrm", "--qid=9", "--docno=a1"), "unknown topic '9'"),
+    "explain: three documents": ((*EXPLAIN, "knrm", "--qid=1", "--docno=a", "--docno=b", "--docno=c"), "compare two"),
     "explain: unknown document": ((*EXPLAIN, "knrm", "--qid=1", "--docno=z"), "unknown document 'z'; expected a docno"),
     "evaluate: two qrels of a name": ((*EVALUATE, "--qrels", "q.qrels", "r"), "name each file with NAME=FILE"),
     "evaluate: file without name": ((*EVALUATE, "=run.txt"), "expected NAME before ="),

@@ -143,7 +143,7 @@ def test_index_contains_only_kept_components(checkpoints_copy: Path, execute: Ex
 
 def test_explain_marks_claims_and_premises(corpus_with_topics: Path, all_checkpoints_dir: Path, execute: Execute) -> None:
     execution = execute(qid="1")
-    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], "a0-0", execution, colour) for colour in (False, True))
+    plain, coloured = (explain(SYSTEMS["targer_dirichlet"], ["a0-0"], execution, colour) for colour in (False, True))
     [marked] = re.findall(r"^claims and premises:\n(.+)$", plain, re.MULTILINE)
     argument = json.loads((corpus_with_topics / "args-me.json").read_text())["arguments"][0]
     text = f"{argument['conclusion']} {argument['premises'][0]['text']}"
