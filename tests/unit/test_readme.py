@@ -28,7 +28,7 @@ READMES = (  # in reading order, which is also the order in which their commands
 SIZES = {
     "README.md": 6_500,
     "training/studies/README.md": 10_700,
-    "CHANGELOG.md": 2_560,
+    "CHANGELOG.md": 3_000,
     "submission/README.md": 9_600,
     "training/README.md": 8_500,
 }  # maximum sizes in bytes; all others have at most MAX_SIZE
