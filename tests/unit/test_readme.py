@@ -22,7 +22,7 @@ from training.report.readme import SECTION_FILES, update_readmes
 READMES = (  # in reading order, which is also the order in which their commands are executed
     "README.md", "CONTRIBUTING.md", "submission/README.md", "submission/data/README.md", "submission/systems/README.md",
     "submission/search/README.md", "training/README.md",
-    "training/studies/README.md", "training/results/argument_quality_folds.md", "training/results/augmented_sbert_sweeps.md",
+    "training/studies/README.md",
     "training/results/README.md", "tests/benchmarks/README.md", "THIRD-PARTY.md", "CHANGELOG.md",
 )  # fmt: skip
 SIZES = {

@@ -21,16 +21,12 @@ PUBLISHED = {  # Entezari 2020, table 4.2: MAP@20 in percent
 }  # fmt: skip
 DEEPCT_MEASURES = ("R²", "MAP")
 DEEPCT_BASELINES = ("linear in IDF", "best constant")
-QUALITY_MEASURES = ("Pearson", "Spearman", "Kendall")
-QUALITY_SETTINGS = {"ukp": "UKP", "ibm": "IBM-ArgQ"}
-TASKS = {"bws_cross": "BWS across topics", "bws_in": "BWS within topics", "mrpc": "MRPC"}
 ENRICHMENTS = {  # file → names of the reported enrichments
     "enrichment_deepct.csv": ("none", "deepct"),
     "enrichment_targer.csv": ("targer_essays",),
 }
 ENRICHMENT_MEASURES = (*TOUCHE[:2], "Bpref")
 ALPHA = 0.05  # level of significance after Holm's correction
-STEPS = "step_fraction"  # the sweep without test results
 
 
 def format_collection_table(results: Path = RESULTS) -> str:
@@ -116,50 +112,6 @@ def format_deepct_table(results: Path = RESULTS) -> str:
     return _format_table(["network", *DEEPCT_MEASURES, *(f"MAP, {name}" for name in DEEPCT_BASELINES)], rows)
 
 
-def format_quality_table(results: Path = RESULTS) -> str:
-    """Format the results of all losses on UKP and IBM-ArgQ, with those of Favreau et al. 2022, as a Markdown table."""
-    table = _read(results / "argument_quality_folds.csv").set_index(["network", "setting", "measure"])
-    networks = table.index.unique("network")
-    keys = pd.MultiIndex.from_product([networks, list(QUALITY_SETTINGS), QUALITY_MEASURES])
-    cells = [
-        _format_deviation(mean, deviation, 3) + _format_published(published, 2)
-        for mean, deviation, published in table.reindex(keys)[["mean", "sd", "published"]].to_numpy()
-    ]
-    n_cells = len(cells) // len(networks)
-    rows = [[str(network), *cells[row * n_cells : (row + 1) * n_cells]] for row, network in enumerate(networks)]
-    names = [f"{name}: {measure}" for name in QUALITY_SETTINGS.values() for measure in QUALITY_MEASURES]
-    return _format_table(["network", *names], rows)
-
-
-def format_sweeps_table(results: Path = RESULTS) -> str:
-    """Format the test results of the sweeps, with those of Thakur et al. 2021, as a Markdown table."""
-    table = _read(results / "augmented_sbert_sweeps.csv")
-    rows = []
-    for (sweep, value, network), group in table[table["sweep"] != STEPS].groupby(["sweep", "value", "network"], sort=False):
-        cells = {}
-        for row in group.to_dict("records"):
-            score = f"{_format_deviation(row['test'], row['test_sd'], 1)}, n = {row['repetitions']}"
-            cells[row["task"]] = score + _format_published(row["published_test"], 1)
-        rows.append([f"`{sweep}` {value:g}", str(network).replace("_", "-"), *(cells.get(task, "") for task in TASKS)])
-    return _format_table(["setting", "network", *TASKS.values()], rows)
-
-
-def format_steps_table(results: Path = RESULTS) -> str:
-    """Format the dev results of partly trained networks and their rank correlation with the final ones as a Markdown table."""
-    table = _read(results / "augmented_sbert_sweeps.csv")
-    steps = table[table["sweep"] == STEPS].set_index(["value", "task"])
-    rows = []
-    for value in steps.index.unique("value"):
-        groups = [steps.loc[(value, task)] for task in TASKS]
-        cells = [
-            f"{_format_deviation(group['dev'], group['dev_sd'], 1)} · {format_value(group['correlation_with_end'], 2)}"
-            for group in groups
-        ]
-        rows.append([f"{value:.0%}", *cells])
-    counts = [f"{name} (n = {steps.loc[(1.0, task), 'repetitions']})" for task, name in TASKS.items()]
-    return _format_table(["steps", *counts], rows)
-
-
 def _read(file: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(file)
@@ -176,10 +128,6 @@ def _format_mark(row: Mapping[Hashable, Any]) -> str:
     """Return ▲ for a significantly positive difference, ▼ for a negative one, else an empty string."""
     p_value = row["p_randomisation_holm"]
     return "" if pd.isna(p_value) or p_value >= ALPHA else "▲" if row["difference"] > 0 else "▼"
-
-
-def _format_published(value: float, digits: int) -> str:
-    return "" if pd.isna(value) else f" ({value:.{digits}f})"
 
 
 def _format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,10 +22,7 @@ from training.report.experiments import (
     format_deepct_table,
     format_enrichments_table,
     format_fusion_table,
-    format_quality_table,
-    format_steps_table,
     format_students_table,
-    format_sweeps_table,
     format_trials_table,
 )
 
@@ -44,9 +41,6 @@ SECTION_FILES = {  # file of each generated section
     "enrichments": "training/studies/README.md",
     "deepct": "training/studies/README.md",
     "students": "training/studies/README.md",
-    "losses": "training/results/argument_quality_folds.md",
-    "sweeps": "training/results/augmented_sbert_sweeps.md",
-    "steps": "training/results/augmented_sbert_sweeps.md",
 }
 
 
@@ -61,8 +55,7 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     commands, systems = format_system_names(checkpoints), format_systems_table()
     contents = {
         "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
-        "deepct": format_deepct_table(), "losses": format_quality_table(), "sweeps": format_sweeps_table(),
-        "steps": format_steps_table(), "collection": format_collection_table(), "fusion": format_fusion_table(),
+        "deepct": format_deepct_table(), "collection": format_collection_table(), "fusion": format_fusion_table(),
         "enrichments": format_enrichments_table(), "students": format_students_table(),
     }  # fmt: skip
     for name, content in contents.items():
