@@ -32,6 +32,8 @@ def add_parsers(commands: Commands) -> None:
     _add_data(studies)
     _add_trials(studies)
     _add_results(studies)
+    _add_similarity(studies)
+    _add_networks(studies)
 
 
 def _add_collection(studies: Commands) -> None:
@@ -150,6 +152,29 @@ def _add_results(studies: Commands) -> None:
     options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, "directory of systems*.csv (default: WORK_DIR/results)")
+
+
+def _add_similarity(studies: Commands) -> None:
+    parser = studies.add(
+        "similarity", _compare_similarities, "compare similarities of conclusions, by which negatives are sampled"
+    )
+    options.add_inputs(parser, "args.me corpus; repeatable")
+    options.add_work_dir(parser, "working directory with vectors/, prepared by `prepare vectors`")
+    help_text = "term whose conclusions are related; repeatable (default: abortion, as in Entezari 2020)"
+    parser.add_argument("--term", action="append", dest="terms", metavar="TERM", help=help_text)
+    options.add_seed(parser, "random seed of the unrelated conclusions")
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/conclusion_similarity.csv)", "FILE")
+
+
+def _add_networks(studies: Commands) -> None:
+    description = "describe corpus, candidates and rankings of the networks as in Entezari 2020, with plots"
+    parser = studies.add("networks", _describe_networks, description)
+    options.add_inputs(parser, "topics and args.me corpus; repeatable")
+    options.add_work_dir(parser, "working directory prepared by `prepare pairs`")
+    add_path(parser, "--runs", required=True, metavar="DIR", help="directory with <team>-<system>.txt runs of the topics")
+    add_path(parser, "--qrels", required=True, metavar="FILE", help=options.QRELS_HELP)
+    add_options(parser, "checkpoint_dir")
+    options.add_output(parser, "result CSV; plots are written next to it (default: WORK_DIR/results/networks.csv)", "FILE")
 
 
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
@@ -289,6 +314,29 @@ def _describe_data(args: argparse.Namespace) -> None:
 
     output = options.prepare_result_file(args, "publication_data.csv")
     _write_and_print(output, describe_data(args.input_dir, args.work_dir, load_recipe("tfr_bert"), args.seed), 4, "%.4g")
+
+
+def _compare_similarities(args: argparse.Namespace) -> None:
+    from training.data.word_vectors import get_default_folder_name
+    from training.studies.conclusion_similarity import compare_similarity_measures
+
+    output = options.prepare_result_file(args, "conclusion_similarity.csv")
+    vectors = args.work_dir / get_default_folder_name(None)
+    table = compare_similarity_measures(args.inputs, vectors, args.terms or ["abortion"], args.seed)
+    _write_and_print(output, table, 4, "%.3f")
+
+
+def _describe_networks(args: argparse.Namespace) -> None:
+    from submission.storage.atomic_files import write_atomic
+    from training.evaluation.qrels import read_qrels
+    from training.evaluation.tables import write_csv
+    from training.studies.networks import describe_networks
+
+    output = options.prepare_result_file(args, "networks.csv")
+    table, plots = describe_networks(args.inputs, args.work_dir, args.runs, read_qrels(args.qrels), args.checkpoint_dir)
+    for name, plot in plots.items():
+        write_atomic(output.with_name(f"{output.stem}_{name}.png"), plot)
+    write_csv(output, table, 4)
 
 
 def _run_trials(args: argparse.Namespace) -> None:
