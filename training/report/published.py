@@ -139,14 +139,21 @@ def load_publication(file: Path) -> Publication:
 
 
 def find_largest_differences(publications: list[Publication]) -> list[tuple[Publication, Item, Figure]]:
-    """Return the figures with the N_LARGEST relative differences among those that are better or worse, one per item."""
+    """Return the figures with the N_LARGEST relative differences among those that are better or worse, one per item.
+
+    A figure that several items or publications print is returned once.
+    """
     largest = [
         (publication, item, max(comparable, key=lambda figure: figure.relative_difference))
         for publication in publications
         for item in publication.items
         if (comparable := [figure for figure in item.figures if figure.verdict in (BETTER, WORSE)])
     ]
-    return sorted(largest, key=lambda entry: -entry[2].relative_difference)[:N_LARGEST]
+    ordered = sorted(largest, key=lambda entry: -entry[2].relative_difference)
+    unique: dict[tuple[str, str, str], tuple[Publication, Item, Figure]] = {}
+    for publication, item, figure in ordered:
+        unique.setdefault((figure.row, figure.measure, figure.theirs), (publication, item, figure))
+    return list(unique.values())[:N_LARGEST]
 
 
 def format_figure(value: float | str | None) -> str:
@@ -203,7 +210,10 @@ def _select(settings: Mapping[str, Any], row: str, measure: str, file: Path) -> 
     if len(table) != 1:
         raise InputError(f"{file}: {settings['name']}: {len(table)} rows of {path.name} match {row}, {measure} ({filters})")
     columns = {"ours": options["value"], **{name: options[name] for name in ("spread", "low", "high") if name in options}}
-    return {name: options["scale"] * float(table[column].iloc[0]) for name, column in columns.items()}
+    values = {name: table[column].iloc[0] for name, column in columns.items()}
+    if _to_number(values["ours"]) is None:
+        return {"ours": values["ours"]}
+    return {name: options["scale"] * float(value) for name, value in values.items()}
 
 
 _OPTIONS = {"file", "value", "spread", "low", "high", "scale", "ours"}

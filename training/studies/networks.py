@@ -13,9 +13,12 @@ from submission.data.collection import select_collection
 from submission.data.dataset import Dataset
 from submission.data.runs import read_run
 from submission.errors import InputError
+from submission.fusion.regression import MEMBER_DEPTH, RegressionEnsemble
+from submission.rankings import rank_by_score, truncate_rankings
 from submission.retrieval.conclusion_bm25 import ConclusionIndex
 from submission.storage.checkpoint_directory import METRICS, read_json
 from submission.systems.catalogue import ENSEMBLE_MEMBERS
+from submission.systems.execution import CheckpointStore
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.measures import TOUCHE_NDCG
 from training.evaluation.significance import bootstrap_means
@@ -24,8 +27,8 @@ from training.plotting import create_figure, render_png
 
 STATISTICS = "statistics.json"  # written by `prepare pairs`
 LENGTH_PLOTS = ("conclusion-lengths", "premise-lengths")
+ENSEMBLE = "ensemble"  # checkpoint of the regression over the networks
 EXAMPLE = "corporal punishment"  # in the title of the topic of table A.1
-EXCERPT_WORDS = 20  # words of a premise in table A.1
 N_SHEET_COLUMNS = 4  # panels per row of the learning curves
 
 
@@ -48,9 +51,9 @@ def describe_networks(
     Args:
         inputs: Directories, archives or files of topics and corpus.
         work_dir: Working directory prepared by `prepare pairs`.
-        runs_dir: Directory with `<team>-<system>.txt` runs of the eight networks and, if available, of their ensemble.
+        runs_dir: Directory with `<team>-<system>.txt` runs of the eight networks.
         qrels: Judgments `qid docno rel`.
-        checkpoints: Directory of the networks' checkpoints.
+        checkpoints: Directory of the checkpoints of the networks and of their ensemble.
 
     Returns:
         Rows `item row measure value ci_low ci_high`, with intervals of means over topics only; and PNG images by name.
@@ -61,14 +64,15 @@ def describe_networks(
     statistics = _load_statistics(work_dir)
     dataset = Dataset(*inputs)
     runs = _read_runs(runs_dir)
-    networks = {name: select_top_docnos(runs[name]) for name in ENSEMBLE_MEMBERS}
+    networks = {name: select_top_docnos(run) for name, run in runs.items()}
     similarity = compute_similarity_tables(networks)
+    regression = CheckpointStore(checkpoints).load_config(ENSEMBLE, RegressionEnsemble)
     rows = [
         *_tabulate_statistics(statistics),
         *_count_candidates(dataset),
         *_tabulate_first_documents(dataset, networks),
         *_tabulate_similarity(similarity),
-        *_evaluate(runs, qrels),
+        *_evaluate({**runs, ENSEMBLE: rank_by_score(regression.score_rankings(runs), dataset.topics)}, qrels),
     ]
     plots = {name: (work_dir / f"{name}.png").read_bytes() for name in LENGTH_PLOTS}
     plots |= {**plot_heat_maps(similarity), "learning-curves": plot_learning_curves(checkpoints)}
@@ -100,11 +104,11 @@ def _load_statistics(work_dir: Path) -> dict[str, float | dict[str, int]]:
 
 
 def _read_runs(directory: Path) -> dict[str, pd.DataFrame]:
-    """Read the runs of the networks, and of their ensemble if there is one, by system."""
+    """Read the top MEMBER_DEPTH documents of the networks' runs, by system."""
     files = {parse_system_name(file.stem): file for file in sorted(directory.glob("*-*.txt"))}
     if missing := [name for name in ENSEMBLE_MEMBERS if name not in files]:
         raise InputError(f"{directory}: no run of {', '.join(missing)}; rank the topics with these systems")
-    return {name: read_run(files[name]) for name in (*ENSEMBLE_MEMBERS, "ensemble") if name in files}
+    return {name: truncate_rankings(read_run(files[name]), MEMBER_DEPTH) for name in ENSEMBLE_MEMBERS}
 
 
 def _tabulate_statistics(statistics: Mapping[str, float | dict[str, int]]) -> Iterator[Row]:
@@ -129,15 +133,15 @@ def _count_candidates(dataset: Dataset) -> Iterator[Row]:
 
 
 def _tabulate_first_documents(dataset: Dataset, networks: Mapping[str, Mapping[str, list[str]]]) -> Iterator[Row]:
-    """Tabulate conclusion and premise of each network's first document for the topic EXAMPLE."""
+    """Tabulate docno and conclusion of each network's first document for the topic EXAMPLE."""
     qids = [qid for qid, query in dataset.topics[["qid", "query"]].to_numpy() if EXAMPLE in query.lower()]
     if not qids:
         raise InputError(f"{dataset.name}: no topic contains {EXAMPLE!r}; use the topics of Touché 2020")
     texts = dataset.documents.drop_duplicates("docno").set_index("docno")
     for name, rankings in networks.items():
-        document = texts.loc[rankings[qids[0]][0]]
-        yield Row("first document", name, "conclusion", document["conclusion"])
-        yield Row("first document", name, "premise", " ".join(document["premise"].split()[:EXCERPT_WORDS]))
+        docno = rankings[qids[0]][0]
+        yield Row("first document", name, "docno", docno)
+        yield Row("first document", name, "conclusion", texts.loc[docno, "conclusion"])
 
 
 def _tabulate_similarity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
