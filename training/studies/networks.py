@@ -141,13 +141,14 @@ def _tabulate_first_documents(dataset: Dataset, networks: Mapping[str, Mapping[s
     for name, rankings in networks.items():
         docno = rankings[qids[0]][0]
         yield Row("first document", name, "docno", docno)
-        yield Row("first document", name, "conclusion", texts.loc[docno, "conclusion"])
+        yield Row("first document", name, "conclusion", str(texts.loc[docno, "conclusion"]))
 
 
 def _tabulate_similarity(tables: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
     for measure in ("jaccard", "spearman"):
+        values = tables[measure].to_dict()
         for first, second in combinations(ENSEMBLE_MEMBERS, 2):
-            yield Row("similarity", f"{first}, {second}", measure, tables[measure].loc[first, second])
+            yield Row("similarity", f"{first}, {second}", measure, values[second][first])
 
 
 def _evaluate(runs: Mapping[str, pd.DataFrame], qrels: pd.DataFrame) -> Iterator[Row]:
