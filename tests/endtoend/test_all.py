@@ -1,24 +1,39 @@
 """Tests of `all`: its graph, its plan, the order of its processes, resumption, and the whole of it on the sample."""
 
+import json
+import os
+import shutil
 import sys
+import time
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
+from typing import IO
 
 import pytest
+import torch
+from transformers import BertConfig, BertModel
 
+from submission.inference.pretrained import PretrainedEncoder
 from submission.paths import CHECKPOINT_DIR
-from tests.conftest import ROOT, SAMPLE
+from submission.signals import install_handlers
+from tests.conftest import ROOT, SAMPLE, TINY_BERT, read_files
 from tests.endtoend.conftest import AssertFails, Capture, Log
+from tests.unit.training.data.quality_files import write_ukp, write_webis
+from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
+from training.cli import scheduler
 from training.cli.scheduler import Records, Scheduler
 from training.cli.steps import Sources, Step, build_graph
 
+FORK = get_context("fork")  # child processes need not import the program again
 QRELS = SAMPLE.parent / "sample.qrels"
 TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
 # Replacement for Python: log the start (with GPU and flags) and the end of a step, write its output, and fail for `broken`.
 JOB = """#!/bin/bash
 echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4" >> "$LOG"
 [ "$4" != broken ] || { echo "error: dead" >&2; exit 7; }
+[ "$4" != endless ] || { echo $$ > "$OUT/pid"; exec sleep 60; }
 touch "$OUT/$4"
 """
 REQUIREMENTS = {
@@ -88,7 +103,7 @@ def test_steps_run_side_by_side_after_their_requirements(
     assert failed == ["broken", "ensemble"]
     assert {*events[2:4]} == {("begin", "start"), ("begin", "broken")}  # two processes at a time
     assert events.index(("end", "start")) < events.index(("begin", "network"))
-    assert f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}" in caplog.text
+    assert f"broken: failed with exit code 7, log: {tmp_path / 'steps' / 'broken.log'}: error: dead" in caplog.text
     assert "ensemble: skipped, since broken failed" in caplog.text
     assert (tmp_path / "steps" / "broken.log").read_text() == "error: dead\n"
     assert run(build_steps(tmp_path))[1] == [["begin", "broken"], ["end", "broken"]]  # the others are finished
@@ -97,6 +112,25 @@ def test_steps_run_side_by_side_after_their_requirements(
     assert flags == {"broken": [], "start": ["--more", "--restart"], "network": ["--restart"]}
     (tmp_path / "network").unlink()
     assert ["begin", "network"] in run(build_steps(tmp_path, changed="start"))[1]
+
+
+def test_signals_stop_the_processes_of_steps(run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path) -> None:
+    def run_endless_step() -> None:
+        install_handlers()
+        run({"endless": Step("endless", ("fit", "endless"), tmp_path / "endless")})
+
+    process, deadline = FORK.Process(target=run_endless_step), time.monotonic() + 20
+    process.start()
+    while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.terminate()
+    process.join()
+    assert process.exitcode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    record = json.loads((tmp_path / "steps" / "endless.json").read_text())
+    assert record["seconds"] > 0
+    assert not record["is_finished"]
 
 
 def test_steps_that_use_the_device_share_the_gpus(
@@ -116,3 +150,61 @@ def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, a
     assert ["deepct:", "cannot", "be", "made,", "missing", "--qrels"] in lines
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
     assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")
+
+
+class ForkedProcess:
+    """Replacement for Popen that runs a `training` command in a fork of the test's process, which starts at once."""
+
+    def __init__(self, command: list[str], stdout: IO[bytes], **_: object) -> None:
+        def run_command() -> None:
+            os.dup2(stdout.fileno(), 1)
+            os.dup2(stdout.fileno(), 2)
+            os._exit(main(command[3:]))
+
+        self._process = FORK.Process(target=run_command)
+        self._process.start()
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, or None if the process is running."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None if the process is running."""
+        return self.returncode
+
+
+@pytest.fixture
+def tiny_configs(tmp_path: Path) -> Path:
+    """Copy the recipes for the sample, with an encoder of two small layers and random weights."""
+    encoder = tmp_path / "encoder"
+    sizes = {**TINY_BERT, "max_position_embeddings": 512, "vocab_size": 30522}
+    torch.manual_seed(0)
+    BertModel(BertConfig(**sizes)).save_pretrained(encoder)
+    shutil.copy(PretrainedEncoder("all-MiniLM-L6-v2").folder / "tokenizer.json", encoder)
+    (tmp_path / "recipes").mkdir()
+    for file in TINY_CONFIGS.glob("*.toml"):
+        text = file.read_text().replace("frozen_layers = 5", f'name = "{encoder}"\nfrozen_layers = 0')
+        (tmp_path / "recipes" / file.name).write_text(text)
+    return tmp_path / "recipes"
+
+
+@pytest.mark.slow
+def test_all_checkpoints_are_made_from_the_sample(
+    tiny_configs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    write_ukp(tmp_path / "data" / "quality", debates=5)
+    write_webis(tmp_path / "data" / "quality")
+    write_tagged(tmp_path / "data" / "tags")
+    monkeypatch.setattr(scheduler.subprocess, "Popen", ForkedProcess)
+    work, released = tmp_path / "work", tmp_path / "released"
+    command = ["all", "-i", str(SAMPLE), "--work-dir", str(work), "--data", str(tmp_path / "data"), "--qrels", str(QRELS)]
+    command += ["--recipes", str(tiny_configs), "--device", "cpu", "--processes", "2", "--checkpoints", str(released)]
+    assert main([*command, "--output", str(released)]) == 0, (work / "steps").glob("*.log")
+    names = {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()}
+    assert {path.name for path in released.iterdir()} == names | {"targer_language"}
+    assert read_files(released) == read_files(work / "checkpoints")
+    assert " not stored " in capsys.readouterr().out
+    assert main(command) == 0  # nothing is left to do
+    output = capsys.readouterr().out
+    assert (output.count(" finished "), output.count(" OK "), output.count("FAIL")) == (32, output.count(" 0.00 "), 0)

@@ -104,32 +104,32 @@ def _select_steps(steps: Mapping[str, Step], only: Iterable[str]) -> list[str]:
 
 
 def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> dict[str, float]:
-    """Return the seconds per step on this device: measured in the working directory, else stored for a like machine, else 0."""
+    """Return the seconds per step on a device: measured in the working directory, else stored in STEP_SECONDS, else 0."""
     import pandas as pd
 
     from training.paths import STEP_SECONDS
 
-    stored = pd.read_csv(STEP_SECONDS)
-    by_step = stored[stored["device"] == device].set_index("step")["seconds"]
-    seconds = {name: float(by_step.get(name, 0.0)) for name in names}
-    measured = {name: record for name in names if (record := records.read(name))}
-    return seconds | {
-        name: record.seconds for name, record in measured.items() if record.is_finished and record.device == device
+    stored = pd.read_csv(STEP_SECONDS).query("device == @device").set_index("step")["seconds"]
+    measured = {name: record for name in names if (record := records.read(name)) and record.is_finished}
+    return {
+        name: measured[name].seconds if name in measured and measured[name].device == device else float(stored.get(name, 0))
+        for name in names
     }
 
 
 def _format_plan(steps: Mapping[str, Step], selection: Iterable[str], records: Records, seconds: Mapping[str, float]) -> str:
     """Format the plan: selected steps with their states, durations and requirements, and what other steps are missing."""
-    from submission.errors import abbreviate_list
+    from submission.errors import abbreviate_list, pluralise
     from training.cli.scheduler import FINISHED
 
-    lines, remaining = [f"{'step':26}{'state':10}{'about':>7}  requires"], 0.0
-    for name in selection:
-        state, requirements = records.get_state(name), abbreviate_list(steps[name].requires)
-        remaining += 0 if state == FINISHED else seconds[name]
-        lines.append(f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {requirements}")
+    states = {name: records.get_state(name) for name in selection}
+    lines = [f"{'step':26}{'state':10}{'about':>7}  requires"]
+    for name, state in states.items():
+        lines.append(f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {abbreviate_list(steps[name].requires)}")
     lines += [f"{name}: cannot be made, missing {', '.join(step.missing)}" for name, step in steps.items() if step.missing]
-    return "\n".join([*lines, f"remaining: about {_format_duration(remaining)} of computing", ""])
+    remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
+    unknown = f", and {pluralise(remaining.count(0), 'step')} of unknown duration" if 0 in remaining else ""
+    return "\n".join([*lines, f"remaining: about {_format_duration(sum(remaining))} of computing{unknown}", ""])
 
 
 def _format_duration(seconds: float) -> str:

@@ -103,7 +103,8 @@ class Scheduler:
                         pending.remove(name)
                         self._start(name)
                 time.sleep(POLL_SECONDS)
-                failed += [name for name in [*self._running] if self._has_failed(name)]
+                ended = [name for name, (process, *_) in self._running.items() if process.poll() is not None]
+                failed += [name for name in ended if self._end(name)]
         return failed
 
     def _has_slot(self, name: str) -> bool:
@@ -126,18 +127,18 @@ class Scheduler:
             process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
         self._running[name] = process, time.monotonic(), gpu
 
-    def _has_failed(self, name: str) -> bool:
-        """Return whether the process of a step has ended with an error; if it has ended, record it and free its GPU."""
-        process, start, gpu = self._running[name]
-        code = process.poll()
-        if code is None:
-            return False
-        del self._running[name]
+    def _end(self, name: str) -> int:
+        """Record a step whose process has ended, free its GPU and return the exit code."""
+        process, start, gpu = self._running.pop(name)
         self.gpus += [gpu] if gpu else []
-        self._record(name, start, is_finished=code == 0)
-        outcome = f"failed with exit code {code}, log: {self.records.get_log(name)}" if code else "finished"
-        log.log(logging.ERROR if code else logging.INFO, "%s: %s (%.0f s)", name, outcome, time.monotonic() - start)
-        return code != 0
+        self._record(name, start, is_finished=process.returncode == 0)
+        if code := process.returncode:
+            file = self.records.get_log(name)
+            message = (file.read_text(errors="replace").splitlines() or ["no message"])[-1]
+            log.error("%s: failed with exit code %d, log: %s: %s", name, code, file, message)
+        else:
+            log.info("%s: finished (%.0f s)", name, time.monotonic() - start)
+        return code
 
     def _record(self, name: str, start: float, is_finished: bool) -> None:
         record = self.records.read(name) or Record(self.records.keys[name], self.device)
