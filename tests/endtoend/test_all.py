@@ -78,7 +78,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
         (tmp_path / "log").write_text("")
         records = Records(steps, tmp_path)
         remaining = [name for name in steps if records.get_state(name) != "finished"]
-        failed = Scheduler(steps, records, device, 2, [*gpus], dict.fromkeys(steps, 1.0)).run(remaining)
+        failed = Scheduler(steps, records, device, 2, [*gpus]).run(remaining)
         return failed, [line.split() for line in (tmp_path / "log").read_text().splitlines()]
 
     return run_steps

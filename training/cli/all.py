@@ -55,17 +55,11 @@ def _make_all(args: argparse.Namespace) -> None:
     selection = _select_steps(steps, args.only)
     records = Records({name: steps[name] for name in selection}, args.work_dir)
     seconds = _estimate_seconds(selection, records, device)
-    priorities = dict.fromkeys(selection, 0.0)
-    for name in reversed(selection):
-        priorities[name] += seconds[name]
-        for requirement in steps[name].requires:
-            priorities[requirement] = max(priorities[requirement], priorities[name])
     print(_format_plan(steps, selection, records, seconds), flush=True)
     if args.plan:
         return
-    scheduler = Scheduler(
-        steps, records, device, args.processes or count_cpu_cores(), _list_gpus(device, args.gpu_processes), priorities
-    )
+    gpus = _list_gpus(device, args.gpu_processes)
+    scheduler = Scheduler(steps, records, device, args.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
     checkpoints = [name for name in selection if steps[name].output.parent.parent == args.work_dir / "checkpoints"]
     made = [name for name in checkpoints if name not in failed]

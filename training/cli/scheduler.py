@@ -77,7 +77,6 @@ class Scheduler:
         device: Type of the device, "cpu" or "cuda".
         process_count: Maximum number of processes.
         gpus: Index of a GPU per process that may use it; empty if the device is the CPU.
-        priorities: Steps with a higher priority start first.
     """
 
     steps: Mapping[str, Step]
@@ -85,18 +84,17 @@ class Scheduler:
     device: str
     process_count: int
     gpus: list[str]
-    priorities: Mapping[str, float]
     _running: dict[str, tuple[subprocess.Popen[bytes], float, str]] = field(default_factory=dict)
 
     def run(self, names: Iterable[str]) -> list[str]:
-        """Run the named steps after the steps that they require; return the names of those that failed or were skipped."""
-        pending, failed = sorted(names, key=lambda name: -self.priorities[name]), list[str]()
+        """Run the named steps, in an order in which each follows its requirements; return those that failed or were skipped."""
+        pending, failed = [*names], list[str]()
         with lock_directory(self.records.directory), on_interrupt(self._terminate):
             while pending or self._running:
                 for name in pending.copy():
                     requirements = self.steps[name].requires
-                    if any(requirement in failed for requirement in requirements):
-                        log.error("%s: skipped, since %s failed", name, " and ".join(set(requirements) & set(failed)))
+                    if failed_requirements := [requirement for requirement in requirements if requirement in failed]:
+                        log.error("%s: skipped, since %s failed", name, failed_requirements[0])
                         failed.append(name)
                         pending.remove(name)
                     elif not {*pending, *self._running}.intersection(requirements) and self._has_slot(name):
