@@ -103,7 +103,8 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
 
     from training.paths import STEP_SECONDS
 
-    stored = pd.read_csv(STEP_SECONDS).query("device == @device").set_index("step")["seconds"]
+    table = pd.read_csv(STEP_SECONDS)
+    stored = table[table["device"].isin(["cpu", device])].drop_duplicates("step", keep="last").set_index("step")["seconds"]
     measured = {name: record for name in names if (record := records.read(name)) and record.is_finished}
     return {
         name: measured[name].seconds if name in measured and measured[name].device == device else float(stored.get(name, 0))
