@@ -173,6 +173,27 @@ def test_document_lengths_count_kept_components(
     assert table.loc["targer_essays", [*COLUMNS, "empty_percent"]].tolist() == pytest.approx(expected, abs=0.01)
 
 
+def test_rank_changes_show_ranks_and_term_frequencies(
+    corpus_with_topics: Path, all_checkpoints_dir: Path, tmp_path: Path, execute: Execute, assert_fails: AssertFails
+) -> None:
+    (tmp_path / "qrels").write_text("1 0 a0-0 2\n1 0 elsewhere 0\n")
+    output = ["--qrels", tmp_path / "qrels", "--work-dir", tmp_path, "-o", tmp_path / "changes.csv"]
+    flags = ["-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device", "cpu", *output]
+    command = [*map(str, ["study", "rank-changes", "targer_essays", *flags])]
+    assert main(command) == 0
+    table, stage = pd.read_csv(tmp_path / "changes.csv").set_index("docno"), LexicalStage("dirichlet")
+    assert table["label"].dropna().to_dict() == {"a0-0": 2}
+    terms = stage.get_index(execute()).analyse_query(execute(qid="1").topics["query"].item())
+    for variant, variant_stage in {"original": stage, "enriched": STAGE}.items():
+        counts = variant_stage.count_terms(execute(), list(table.index))
+        assert table[f"length_{variant}"].tolist() == [count.total() for count in counts]
+        assert table[[f"{term}_{variant}" for term in terms]].to_numpy().tolist() == [
+            [n[term] for term in terms] for n in counts
+        ]
+        assert sorted(table[f"rank_{variant}"].dropna())[:25] == list(range(1, 26))
+    assert_fails(3, "topic 9999: not in the input", *command, "--topic", "9999")
+
+
 def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path], tmp_path: Path, capsys: Capture) -> None:
     long = "The zoo has cages for its animals. " * 40 + "Cages are cruel!"
     arguments = [
@@ -203,3 +224,9 @@ def test_prepare_passages_labels_words_and_counts(make_input: Callable[..., Path
         ["unpooled", "topic", "2", "0.0", "24.3"], ["unpooled", "conclusion", "2", "0.0", "24.2"],
         ["unpooled", "both", "2", "0.0", "23.9"],
     ]  # fmt: skip
+    study = ["study", "passages", *command[2:], "-o", str(tmp_path / "passages.csv")]
+    assert main(study) == 0
+    counts = pd.read_csv(tmp_path / "passages.csv").set_index(["arguments", "documents"])["empty"]
+    assert counts["15 words or more", "all"].tolist() == [3, 1, 1]
+    assert counts["15 words or more, with a topic", "all"].tolist() == [2, 0, 0]
+    assert counts["all", "all"].tolist() == [4, 1, 1]

@@ -146,11 +146,12 @@ def open_folder(folder: Path, work_dir: Path) -> Iterator[None]:
 def open_execution(args: argparse.Namespace, cache_dir: Path | None, output_dir: Path) -> Iterator[Execution]:
     """Open an execution on the input; if `cache_dir` is None, the cache is a temporary directory in `output_dir`."""
     from submission.data.dataset import Dataset
-    from submission.inference.device import choose_device
+    from submission.inference.device import choose_device, choose_precision
     from submission.storage.cache_directory import CacheDirectory
     from submission.systems.execution import CheckpointStore, Execution
 
     dataset = Dataset(*args.inputs, input_run=getattr(args, "input_run", None), order=getattr(args, "order", "auto"))
-    checkpoints = CheckpointStore(args.checkpoint_dir)
+    device = choose_device(args.device)
+    checkpoints = CheckpointStore(args.checkpoint_dir, choose_precision(getattr(args, "precision", "float32"), device))
     with CacheDirectory(cache_dir, output_dir) as cache:
-        yield Execution(dataset, checkpoints, choose_device(args.device), cache)
+        yield Execution(dataset, checkpoints, device, cache)

@@ -25,6 +25,8 @@ def add_parsers(commands: Commands) -> None:
     _add_collection(studies)
     _add_enrichments(studies)
     _add_lengths(studies)
+    _add_rank_changes(studies)
+    _add_passages(studies)
     _add_augmented_sbert(studies)
     _add_augmented_sbert_sweeps(studies)
     _add_students(studies)
@@ -64,6 +66,22 @@ def _add_lengths(studies: Commands) -> None:
     parser = studies.add("lengths", _compare_lengths, "compare document lengths before and after reduction by taggers")
     parser.add_argument("taggers", nargs="+", metavar="NAME", help="name of a tagger's checkpoint")
     _add_input_and_output(parser, "tagged_document_lengths")
+
+
+def _add_rank_changes(studies: Commands) -> None:
+    description = "compare ranks and query term frequencies of a topic's documents before and after an enrichment"
+    parser = studies.add("rank-changes", _tabulate_rank_changes, description)
+    parser.add_argument("enrichment", metavar="NAME", help="name of an enricher's checkpoint")
+    parser.add_argument("--topic", default="1", metavar="QID", help="topic (default: 1, that of Hollatz 2022, section 5.2)")
+    add_path(parser, "--qrels", required=True, metavar="FILE", help=options.QRELS_HELP)
+    _add_input_and_output(parser, "rank_changes")
+
+
+def _add_passages(studies: Commands) -> None:
+    parser = studies.add("passages", _count_passages, "count DeepCT's passages without a relevant word by kept arguments")
+    options.add_input(parser, "directory with the args.me corpus")
+    options.add_work_dir(parser, "working directory with passages prepared with qrels and runs")
+    options.add_output(parser, "result CSV (default: WORK_DIR/results/passages.csv)", "FILE")
 
 
 def _add_augmented_sbert(studies: Commands) -> None:
@@ -180,7 +198,7 @@ def _add_networks(studies: Commands) -> None:
 def _add_input_and_output(parser: argparse.ArgumentParser, name: str) -> None:
     options.add_inputs(parser, "topics and corpus; repeatable")
     options.add_work_dir(parser, CACHE_HELP)
-    add_options(parser, "checkpoint_dir", "device")
+    add_options(parser, "checkpoint_dir", "device", "precision")
     options.add_output(parser, f"result CSV (default: WORK_DIR/results/{name}.csv)", "FILE")
 
 
@@ -222,6 +240,23 @@ def _compare_lengths(args: argparse.Namespace) -> None:
     with options.open_execution(args, args.work_dir, output.parent) as execution:
         table = tabulate_lengths(args.taggers, execution)
     _write_and_print(output, table, 2, "%.0f")
+
+
+def _tabulate_rank_changes(args: argparse.Namespace) -> None:
+    from training.evaluation.qrels import read_qrels
+    from training.studies.rank_changes import tabulate_rank_changes
+
+    qrels, output = read_qrels(args.qrels), options.prepare_result_file(args, "rank_changes.csv")
+    with options.open_execution(args, args.work_dir, output.parent) as execution:
+        table = tabulate_rank_changes(args.enrichment, args.topic, qrels, execution)
+    _write_and_print(output, table, 0, "%.0f")
+
+
+def _count_passages(args: argparse.Namespace) -> None:
+    from training.studies.passages import count_passages
+
+    output = options.prepare_result_file(args, "passages.csv")
+    _write_and_print(output, count_passages(args.input_dir, args.work_dir), 1, "%.1f")
 
 
 def _run_sbert_study(args: argparse.Namespace) -> None:
