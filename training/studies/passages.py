@@ -40,9 +40,10 @@ def count_passages(corpus_dir: Path, work_dir: Path) -> pd.DataFrame:
     long = pd.DataFrame({"docno": passages["docno"], "judged": passages["judged"], "pooled": passages["found"]})
     long["topic"], long["conclusion"] = passages["topic"].str.len() > 0, passages["conclusion"].str.len() > 0
     short = documents[~documents["docno"].isin(select_collection(documents)["docno"])]
+    references = {"topic": short["docno"].map(topics), "conclusion": short["conclusion"]}
     short = pd.DataFrame({
-        "topic": [bool(find_matching_words(row.premise, topics[row.docno], stems)) for row in short.itertuples()],
-        "conclusion": [bool(find_matching_words(row.premise, row.conclusion, stems)) for row in short.itertuples()],
+        name: [bool(find_matching_words(*texts, stems)) for texts in zip(short["premise"], reference, strict=True)]
+        for name, reference in references.items()
     })  # fmt: skip
     document_sets = {"all": long, "unjudged": long[~long["judged"]], "unpooled": long[~(long["judged"] | long["pooled"])]}
     selections = {(LONG, name): table for name, table in document_sets.items()}

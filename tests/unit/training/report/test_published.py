@@ -19,6 +19,10 @@ ITEMS = {  # the tables and figures that the page must contain
         "Table 1", "Table 2", "Official results, corpus version 1", "Figure 1", "Figure 3", "Section 5, candidates",
         "Section 3, duration of the inference",
     ],
+    "hollatz_2022": [
+        *(f"Table {number}" for number in ("3.1", "3.2", "4.1", "4.2", "4.3", "5.1", "5.2", "5.3")),
+        *(f"Table 5.{number}" for number in range(4, 16)), "Tables 5.4 to 5.15: gains", "Tables 5.4 to 5.15: TARGER",
+    ],
     "tfr_bert": [
         "Table 1", "Table 3", "Table 4", "Maximum length", "Table 5, UKP Rank", "Table 5, IBM-ArgQ", "Table 5, other data sets",
     ],
@@ -50,6 +54,20 @@ def test_few_items_are_not_run():
     items = [item for publication in load_all() for item in publication.items]
     not_run = [item.name for item in items if any(figure.verdict == NOT_RUN for figure in item.figures)]
     assert len(not_run) <= MAX_ITEMS_NOT_RUN, not_run
+
+
+def test_gains_and_best_networks_are_those_of_the_tables():
+    items = {item.name: item.figures for item in load_publication(PUBLISHED / "hollatz_2022.toml").items}
+    names = [row.split(", ")[::-1] for row in dict.fromkeys(figure.row for figure in items["Tables 5.4 to 5.15: gains"])]
+    for number, (years, model) in enumerate(names, 4):
+        table = {(figure.row, figure.measure): figure for figure in items[f"Table 5.{number}"]}
+        for gain in items["Tables 5.4 to 5.15: gains"][5 * (number - 4) : 5 * (number - 3)]:
+            original, enriched = (table[row, gain.measure] for row in ("args.me", "With pools, topics and conclusions"))
+            assert float(gain.theirs) == pytest.approx(float(enriched.theirs) - float(original.theirs))
+            assert gain.ours == pytest.approx(enriched.ours - original.ours, abs=1e-5)
+        candidates = [figure for (row, measure), figure in table.items() if measure == "nDCG@5 condensed" and figure.ours]
+        best = next(figure for figure in items["Table 5.3"] if figure.row == f"{years}, {model}" and figure.measure[0] == "n")
+        assert best.ours == max(figure.ours for figure in candidates if not figure.row.endswith("fastText"))
 
 
 def test_every_difference_has_a_reason():
