@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,13 @@ torch.set_num_threads(1)  # more threads slow down operations on small tensors
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "submission" / "sample" / "input"
 REAL_DATA = ROOT.parent / "shared" / "data"
+
+CPU_FEATURES = {name for name, has_feature in torch.cpu.get_capabilities().items() if has_feature}
+needs_bfloat16 = pytest.mark.skipif(
+    find_spec("openvino") is None or not CPU_FEATURES & {"avx512_bf16", "amx_bf16"},
+    reason="needs OpenVINO and a processor with bfloat16 instructions",
+)
+BFLOAT16 = pytest.param(torch.bfloat16, marks=needs_bfloat16)
 
 TOPIC_WORDS = [f"topic{chr(97 + i // 10)}{chr(97 + i % 10)}" for i in range(50)]  # words of the conclusions of `corpus`
 FILLERS = [f"filler{chr(97 + i)}" for i in range(20)]  # other words of its premises

@@ -1,12 +1,14 @@
 """Choose device, precision and thread count, and run batches of texts of similar length within GPU memory.
 
-Pretrained encoders run in float16 on a GPU and in float32 or bfloat16 on a CPU; topic vectors and probes are always float32.
+Pretrained encoders run in float16 on a GPU, and in float32 or bfloat16 (with OpenVINO) on a CPU; topic
+vectors and probes are always float32.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TypeVar
 
 import numpy as np
@@ -40,7 +42,8 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
     """Return the dtype of encoders on a CPU for a value of --precision; None means float32.
 
     Raises:
-        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16 instructions.
+        UsageError: If `name` is `bfloat16` and the device is a GPU or a CPU without bfloat16 instructions, or OpenVINO is not
+            installed.
     """
     if name == "float32":
         return None
@@ -51,6 +54,8 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype | None:
             "--precision bfloat16: this CPU has no bfloat16 instructions (AVX-512 BF16 or AMX), so bfloat16 would be many "
             "times slower than float32; omit the flag"
         )
+    if find_spec("openvino") is None:
+        raise UsageError("--precision bfloat16: OpenVINO is not installed; run `pip install -r requirements-openvino.txt`")
     return torch.bfloat16
 
 

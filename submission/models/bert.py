@@ -7,6 +7,7 @@ Shapes: B pairs, R chunks of all pairs, L layers (embeddings and transformer lay
 D document positions, S document positions of a chunk, T positions of an encoder input, E dimensions.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,6 @@ from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.network import Network, is_full_precision
 from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
-PADDING_BLOCK = 32  # on a CPU, half-precision attention is up to twice as fast if the length is a multiple of this
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
 
 
@@ -114,9 +114,11 @@ class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
 class Encoder(nn.Module):
     """BERT with optionally frozen lower layers, in full or half precision.
 
-    Half-precision inference uses a rounded copy of the weights. In half-precision training, weights stay in full precision
-    and autocast rounds them in each batch.
+    Half-precision inference uses a rounded copy of the weights: in bfloat16 with OpenVINO on a CPU, in float16 with torch. In
+    half-precision training, weights stay in full precision and autocast rounds them in each batch.
     """
+
+    reads_all_layers = False  # whether the hidden states of lower layers are used
 
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
         """Create the encoder; with `cls_only`, the last layer outputs only [CLS]."""
@@ -130,12 +132,8 @@ class Encoder(nn.Module):
         for module in self.frozen_modules:
             module.requires_grad_(False)
         self.autocast_dtype: torch.dtype | None = None  # only the encoder uses autocast; None: off
-        self._rounded_bert: list[BertModel] = []  # at most one; in a list, so that it is not a submodule
-
-    @property
-    def precision(self) -> torch.dtype | None:
-        """Return the half precision in use; None if weights are not rounded."""
-        return self._rounded_bert[0].dtype if self._rounded_bert else None
+        self.precision: torch.dtype | None = None  # half precision of inference; None: weights are not rounded
+        self._compute_rounded: Callable[..., tuple[Tensor, ...]] | None = None
 
     def set_precision(self, precision: torch.dtype | None) -> None:
         """Disable autocast; use the original weights (None) or a copy rounded to half precision.
@@ -144,8 +142,21 @@ class Encoder(nn.Module):
         """
         self.autocast_dtype = None
         if precision != self.precision:
-            copies = [] if precision is None else [deepcopy(self.bert).requires_grad_(False)]
-            self._rounded_bert = [bert.to(precision) for bert in copies]  # type: ignore[arg-type]
+            self.precision, self._compute_rounded = precision, None if precision is None else self._round_bert(precision)
+
+    def _round_bert(self, precision: torch.dtype) -> Callable[..., tuple[Tensor, ...]]:
+        """Return a function that computes hidden states with rounded weights; its arguments are those of `BertModel`."""
+        if precision == torch.bfloat16:
+            from submission.models.openvino_bert import OpenVINOBERT  # optional dependency
+
+            return OpenVINOBERT(self.bert, self.reads_all_layers)
+        bert = deepcopy(self.bert).requires_grad_(False).to(precision)  # type: ignore[arg-type]
+
+        def compute(**inputs: Any) -> tuple[Tensor, ...]:
+            layers: tuple[Tensor, ...] = bert(**inputs, output_hidden_states=True).hidden_states
+            return layers
+
+        return compute
 
     def train(self, mode: bool = True) -> Self:
         """Set the training mode; to save time, frozen layers always run without dropout."""
@@ -155,12 +166,13 @@ class Encoder(nn.Module):
         return self
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
-        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`."""
+        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`.
+
+        In bfloat16, those of the last layer suffice unless `reads_all_layers`.
+        """
         dtype = None if is_full_precision.get() else self.autocast_dtype
-        if self._rounded_bert and not is_full_precision.get():
-            length = inputs["input_ids"].shape[1]
-            padded_layers = self._rounded_bert[0](**_pad_to_block(inputs), output_hidden_states=True).hidden_states
-            return tuple(layer[:, :length] for layer in padded_layers)
+        if self._compute_rounded and not is_full_precision.get():
+            return self._compute_rounded(**inputs)
         device = inputs["input_ids"].device.type
         with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
             layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
@@ -190,6 +202,7 @@ class PairEncoder(Encoder):
     def __init__(self, config: EncoderConfig, cls_only: bool = False) -> None:
         """Create the encoder; arguments as for `Encoder`."""
         super().__init__(config, cls_only)
+        self.reads_all_layers = not cls_only
         self.chunk_length = self.bert.config.max_position_embeddings - QUERY_LENGTH - 3  # document positions per chunk
 
     def forward(self, query: Tensor, query_mask: Tensor, document: Tensor, document_mask: Tensor) -> EncodedPairs:
@@ -276,16 +289,6 @@ class CLSRanker(BERTRanker):
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
-
-
-def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Pad inputs with masked positions to a multiple of PADDING_BLOCK; return inputs shorter than two blocks unchanged."""
-    ids = inputs["input_ids"]
-    padding = -ids.shape[1] % PADDING_BLOCK
-    if not padding or ids.shape[1] < 2 * PADDING_BLOCK:
-        return inputs
-    mask = torch.ones_like(ids) if inputs["attention_mask"] is None else inputs["attention_mask"]
-    return {name: functional.pad(value, (0, padding)) for name, value in {**inputs, "attention_mask": mask}.items()}
 
 
 def _to_float32(vectors: Tensor) -> Tensor:

@@ -19,7 +19,18 @@ from submission.errors import UsageError
 from submission.inference.device import limit_threads
 from submission.output.ir_metadata import detect_cpu
 from submission.paths import SAMPLE_INPUT
-from tests.benchmarks import encoders, engine, indexes, rank, reading, scaling, search, training, word_networks
+from tests.benchmarks import (
+    encoders,
+    engine,
+    indexes,
+    inference_engines,
+    rank,
+    reading,
+    scaling,
+    search,
+    training,
+    word_networks,
+)
 from tests.benchmarks.benchmark import Benchmark, Result, compare
 from tests.benchmarks.synthetic_inputs import write_full_size
 from training.report.readme import replace_section
@@ -62,6 +73,7 @@ BENCHMARKS: dict[str, Measure] = {
     "deepct": lambda inputs: [encoders.build_deepct_benchmark(inputs.directory)],
     "targer": lambda inputs: [encoders.build_tagging_benchmark(inputs.directory)],
     "bfloat16": lambda inputs: encoders.build_bfloat16_benchmarks(inputs.directory),
+    "inference_engines": lambda inputs: inference_engines.build_benchmarks(inputs.directory),
     "gpu": lambda inputs: word_networks.build_gpu_benchmarks(inputs.directory),
     "knrm_training": lambda _: [training.build_benchmark("knrm", 20, 5)],
     "conv_knrm_training": lambda _: [training.build_benchmark("conv_knrm", 5, 2)],

@@ -89,8 +89,9 @@ def test_image_labels_entry_point_and_contents(image: Image) -> None:
         assert not [path for path in ("usr/bin", "usr/local/bin") if (image.root / path / name).exists()]
     files = {path.name for path in (image.root / "aragorn").iterdir()}
     assert files == {"LICENSE", "THIRD-PARTY.md", "licenses", "run.sh", "requirements.txt", "requirements-ray.txt",
-                      "requirements.lock", "submission", "checkpoints"}  # fmt: skip
-    assert not list(image.root.glob("usr/local/lib/python3*/site-packages/ray"))  # installed only with RAY=yes
+                      "requirements-openvino.txt", "requirements.lock", "submission", "checkpoints"}  # fmt: skip
+    for package in ("ray", "openvino"):  # installed only with RAY=yes or OPENVINO=yes
+        assert not list(image.root.glob(f"usr/local/lib/python3*/site-packages/{package}"))
     assert image.measure_size() < MAX_IMAGE_BYTES
 
 

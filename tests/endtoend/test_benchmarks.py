@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.benchmarks import encoders, indexes, rank, reading, scaling, search, training, word_networks
+from tests.benchmarks import encoders, indexes, inference_engines, rank, reading, scaling, search, training, word_networks
 from tests.benchmarks.__main__ import BENCHMARKS, README, update_readme
 from tests.benchmarks.benchmark import Benchmark, Result, compare, compare_with_target
 from tests.benchmarks.synthetic_inputs import write_full_size
@@ -19,6 +19,7 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "sbert": lambda _: [encoders.build_sbert_benchmark(SAMPLE, max_premises=3)],
     "deepct": lambda _: [encoders.build_deepct_benchmark(SAMPLE, max_documents=3)],
     "bfloat16": lambda _: encoders.build_bfloat16_benchmarks(SAMPLE, max_documents=3, max_premises=4),
+    "inference_engines": lambda _: inference_engines.build_benchmarks(SAMPLE, max_pairs=4, max_premises=3, max_documents=2),
     "knrm": lambda _: [word_networks.build_benchmark("knrm", SAMPLE, 5)],
     "knrm_training": lambda _: [training.build_benchmark("knrm", 2, 5, vocabulary_size=300)],
     "targer": lambda _: [encoders.build_tagging_benchmark(SAMPLE, max_premises=3)],

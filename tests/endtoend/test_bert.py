@@ -14,6 +14,7 @@ from submission.data.runs import read_run
 from submission.errors import CheckpointError, OutputError
 from submission.inference.pretrained import PretrainedEncoder
 from submission.inference.ranker_checkpoint import load_checkpoint
+from tests.conftest import needs_bfloat16
 from tests.endtoend.conftest import AssertFails
 from training.__main__ import main
 from training.fitting.initialisation import read_encoder_config
@@ -51,11 +52,11 @@ def fit(work_dir: Path, tmp_path: Path, encoder: Path) -> Fit:
     return command
 
 
+@needs_bfloat16
 @pytest.mark.parametrize("ranker", ["vanilla_bert", "cedr_knrm", "sbert"])
 def test_precisions_differ_slightly_and_are_cached_separately(
-    ranker: str, all_checkpoints_dir: Path, make_input: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ranker: str, all_checkpoints_dir: Path, make_input: Callable[..., Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})  # other CPUs compute the same, but slowly
     flags = ["-i", str(make_input()), "--checkpoints", str(all_checkpoints_dir), "--system", ranker, "--device", "cpu"]
 
     def rank(output: str, *extra: str) -> dict[tuple[str, str], float]:

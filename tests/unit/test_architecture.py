@@ -29,6 +29,7 @@ PLACES = {  # libraries, and the start of the paths that may import them
     "inflect": ("submission/text/",),
     "nltk": ("submission/text/",),
     "ray": ("submission/engine/ray_engine.py",),  # optional
+    "openvino": ("submission/models/openvino_bert.py",),  # optional
     "jinja2": ("submission/search/page.py", "training/"),
     "rich": ("submission/search/", "training/"),
     "training": ("training/",),

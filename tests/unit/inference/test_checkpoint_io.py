@@ -91,7 +91,7 @@ def test_checkpoints_are_pickled_by_path(name: str, directory: Path, monkeypatch
             pickle.dumps(kind(checkpoint.network, checkpoint.tokeniser, "a test"))
 
 
-@pytest.mark.parametrize("precision", [torch.bfloat16, None])
+@pytest.mark.parametrize("precision", [torch.float16, None])
 def test_precision_is_pickled_with_the_checkpoint(precision: torch.dtype | None, tmp_path: Path) -> None:
     write_tiny_ranker(tmp_path, "sbert", seed=0)
     checkpoint = CheckpointStore(tmp_path, precision).load_network("sbert", load_checkpoint)

@@ -14,6 +14,7 @@ from submission.inference.device import batch_by_tokens, choose_precision, compu
 from submission.inference.ranker_checkpoint import load_checkpoint
 from submission.models.padding import pad
 from submission.paths import CHECKPOINT_DIR
+from tests.conftest import needs_bfloat16
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -76,26 +77,31 @@ def test_tightest_quota_of_nested_cgroups_limits_cores(
     assert count_cpu_cores() == expected
 
 
-def test_bfloat16_needs_a_processor_with_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_needs_openvino_and_a_processor_with_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("submission.inference.device.find_spec", lambda name: name == "openvino" or None)
     for feature in ("avx512_bf16", "amx_bf16"):
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda feature=feature: {"avx2": True, feature: True})
         assert choose_precision("bfloat16", CPU) is torch.bfloat16
     assert choose_precision("float32", CPU) is choose_precision("float32", GPU) is None
     with pytest.raises(UsageError, match="a GPU always uses float16"):
         choose_precision("bfloat16", GPU)
+    monkeypatch.setattr("submission.inference.device.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"OpenVINO is not installed; run `pip install -r requirements-openvino\.txt`"):
+        choose_precision("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     with pytest.raises(UsageError, match="this CPU has no bfloat16 instructions"):
         choose_precision("bfloat16", CPU)
 
 
+@pytest.mark.parametrize("precision", [torch.float16, pytest.param(torch.bfloat16, marks=[needs_bfloat16, pytest.mark.slow])])
 @torch.inference_mode()
-def test_half_precision_is_close_for_all_lengths() -> None:
+def test_half_precision_is_close_for_all_lengths(precision: torch.dtype) -> None:
     encoder = load_checkpoint(CHECKPOINT_DIR / "sbert").network.encoder.eval()
     for longest in (5, 64, 65):
         ids, mask = pad([list(range(1000, 1000 + length)) for length in (longest, longest, 3)])
         encoder.set_precision(None)
         expected, output_mask = encoder(ids, mask)
-        encoder.set_precision(torch.bfloat16)
+        encoder.set_precision(precision)
         actual, half_precision_mask = encoder(ids, mask)
         single, _ = encoder(*pad([list(range(1000, 1000 + longest))]))
         assert (actual.dtype, actual.shape) == (torch.float32, expected.shape)

@@ -17,7 +17,7 @@ from submission.retrieval import dense
 from submission.retrieval.vector_store import VectorStore
 from submission.storage.artifact_store import ArtifactStore
 from submission.text.tokenisers import MaxLengths, WordPieceTokeniser
-from tests.conftest import TINY_BERT, build_text_lookup, build_tiny_tokenizer
+from tests.conftest import BFLOAT16, TINY_BERT, build_text_lookup, build_tiny_tokenizer
 from training.fitting.initialisation import read_encoder_config
 
 NAMES = [f"d{i:03}" for i in range(150)]
@@ -68,12 +68,12 @@ def test_only_documents_have_half_precision(checkpoint: RankerCheckpoint, index:
     [query], encode = dense.encode_queries(["a b c"], checkpoint, CPU), checkpoint.tokeniser.encode_premise
     exact = [float(checkpoint.network.encode(*pad([encode(text)]))[0].numpy() @ query) for text in premises]
     assert 0 < np.abs(index.score(query, NAMES) - exact).max() <= 1e-3
-    checkpoint.network.set_encoder_precision(torch.bfloat16)  # as after an index was built on a GPU
+    checkpoint.network.set_encoder_precision(torch.float16)  # as after an index was built on a GPU
     np.testing.assert_array_equal(dense.encode_queries(["a b c"], checkpoint, CPU), [query])
-    assert checkpoint.network.encoder.precision == torch.bfloat16  # another thread may be encoding
+    assert checkpoint.network.encoder.precision == torch.float16  # another thread may be encoding
 
 
-@pytest.mark.parametrize("precision", [None, torch.bfloat16])
+@pytest.mark.parametrize("precision", [None, BFLOAT16])
 def test_vectors_do_not_depend_on_order_company_and_batches(
     checkpoint: RankerCheckpoint, index: dense.DenseIndex, premises: list[str], precision: torch.dtype | None
 ) -> None:
