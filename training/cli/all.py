@@ -68,9 +68,10 @@ def _make_all(args: argparse.Namespace) -> None:
     if failed:
         cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
         raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
-    for name in made if args.output else []:
-        files = (args.work_dir / "checkpoints" / name).iterdir()
-        write_directory_atomic(args.output / name, {file.name: file.read_bytes() for file in files})
+    if args.output:
+        for name in set(graph.list_system_checkpoints()).intersection(made):
+            files = (args.work_dir / "checkpoints" / name).iterdir()
+            write_directory_atomic(args.output / name, {file.name: file.read_bytes() for file in files})
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):
         raise ReproductionError(
             f"metrics differ by more than 2 points from those in {args.checkpoint_dir}: {', '.join(differing)}"

@@ -101,9 +101,14 @@ def build_graph(sources: Sources) -> dict[str, Step]:
     A step whose input is not given, or that requires such a step, is `missing` it.
     """
     graph = _Graph(sources)
-    for name in _list_checkpoints(system.stage for system in SYSTEMS.values()):
+    for name in list_system_checkpoints():
         graph.add(name)
     return graph.steps
+
+
+def list_system_checkpoints() -> list[str]:
+    """Return the names of the checkpoints of all systems."""
+    return _list_checkpoints(system.stage for system in SYSTEMS.values())
 
 
 def _list_checkpoints(stages: Iterable[Component]) -> list[str]:
