@@ -18,8 +18,9 @@ LAYERS = [  # a package may import from the layers above its own in this list; s
     ["submission/output", "submission/search", "training/data"],
     ["submission's commands", "training/fitting"],
     ["training/fusion", "training/sbert", "training/tuning"],
-    ["training/studies", "training/studies/augmented_sbert", "training/tasks"],
+    ["training/studies/augmented_sbert", "training/tasks"],
     ["training/report", "training/studies/argument_quality"],
+    ["training/studies"],
     ["training's commands"],
 ]
 LAYER_BY_PACKAGE = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}

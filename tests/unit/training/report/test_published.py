@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from submission.errors import InputError
@@ -41,6 +42,13 @@ def test_page_contains_all_items():
 def test_page_is_generated(tmp_path: Path):
     write_published(tmp_path / "published.md")
     assert (tmp_path / "published.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
+
+
+def test_page_has_each_published_figure():
+    rows = {tuple(line.strip("| ").split(" | ")[:3]) for line in PAGE.read_text(encoding="utf-8").splitlines()}
+    for file in PUBLISHED.glob("*.toml"):
+        table = pd.read_csv(file.with_suffix(".csv"), dtype=str, keep_default_na=False)
+        assert {*table[["row", "measure", "theirs"]].itertuples(index=False, name=None)} <= rows
 
 
 def test_html_contains_all_figures(tmp_path: Path):
