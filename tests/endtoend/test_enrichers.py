@@ -163,7 +163,6 @@ def test_document_lengths_count_kept_components(
     flags = ["-i", corpus_with_topics, "--checkpoints", all_checkpoints_dir, "--device", "cpu", *output]
     assert main(["study", "lengths", "targer_essays", *map(str, flags)]) == 0
     table = pd.read_csv(tmp_path / "lengths.csv").set_index("corpus")
-    assert (table.loc["args.me", "published_mean"], table.loc["targer_essays", "published_median"]) == (317, 71)
     documents = execute().documents.read_texts(execute().documents.searchable_docnos)
     texts = (documents["conclusion"] + " " + documents["premise"]).tolist()
     assert table.loc["args.me", "mean"] == pytest.approx(np.mean([len(text.split()) for text in texts]), abs=0.01)

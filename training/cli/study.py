@@ -63,8 +63,8 @@ def _add_enrichments(studies: Commands) -> None:
 
 
 def _add_lengths(studies: Commands) -> None:
-    parser = studies.add("lengths", _compare_lengths, "compare document lengths before and after reduction by taggers")
-    parser.add_argument("taggers", nargs="+", metavar="NAME", help="name of a tagger's checkpoint")
+    parser = studies.add("lengths", _compare_lengths, "compare document lengths before and after enrichment")
+    parser.add_argument("enrichments", nargs="+", metavar="NAME", help="name of an enricher's checkpoint")
     _add_input_and_output(parser, "tagged_document_lengths")
 
 
@@ -238,7 +238,7 @@ def _compare_lengths(args: argparse.Namespace) -> None:
 
     output = options.prepare_result_file(args, "tagged_document_lengths.csv")
     with options.open_execution(args, args.work_dir, output.parent) as execution:
-        table = tabulate_lengths(args.taggers, execution)
+        table = tabulate_lengths(args.enrichments, execution)
     _write_and_print(output, table, 2, "%.0f")
 
 
