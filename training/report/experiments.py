@@ -87,6 +87,16 @@ def format_students_table(results: Path = RESULTS) -> str:
     return _format_table(["loss", "training pairs", *measures], rows)
 
 
+def format_step_seconds(results: Path = RESULTS) -> str:
+    """Format the measured minutes of the steps of `all`, by device, as a Markdown list."""
+    table = _read(results / "step_seconds.csv").groupby("device", sort=False)
+    lines = [
+        f"- {device}: {', '.join(f'{step} {seconds / 60:.1f}' for step, seconds in rows[['step', 'seconds']].to_numpy())}"
+        for device, rows in table
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def format_trials_table(results: Path = RESULTS) -> str:
     """Format validation and test results of the ranking trials, with those of Entezari 2020, as a Markdown table."""
     means = _read(results / "trials_means.csv").pivot(index="run", columns="measure", values="mean")

@@ -22,6 +22,7 @@ from training.report.experiments import (
     format_deepct_table,
     format_enrichments_table,
     format_fusion_table,
+    format_step_seconds,
     format_students_table,
     format_trials_table,
 )
@@ -35,6 +36,7 @@ SECTION_FILES = {  # file of each generated section
     "commands": "submission/README.md",
     "systems": "submission/systems/README.md",
     "collection": "training/README.md",
+    "steps": "training/README.md",
     "results": "training/results/README.md",
     "fusion": "training/studies/README.md",
     "trials": "training/studies/README.md",
@@ -56,7 +58,7 @@ def update_readmes(means_csv: Path = SYSTEM_MEANS, checkpoints: Path = CHECKPOIN
     contents = {
         "best": best_systems, "commands": commands, "systems": systems, "results": results, "trials": format_trials_table(),
         "deepct": format_deepct_table(), "collection": format_collection_table(), "fusion": format_fusion_table(),
-        "enrichments": format_enrichments_table(), "students": format_students_table(),
+        "enrichments": format_enrichments_table(), "students": format_students_table(), "steps": format_step_seconds(),
     }  # fmt: skip
     for name, content in contents.items():
         replace_section(root / SECTION_FILES[name], name, content)
