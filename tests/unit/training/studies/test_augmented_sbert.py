@@ -175,6 +175,7 @@ def test_sweeps_share_gold_networks_and_keep_other_rows(run: Callable[..., int],
     assert rows["sweep"].tolist() == ["bm25_k"] * 2 + ["step_fraction"] * 2
     silver_pairs = rows["silver_pairs"].tolist()
     assert 0 < silver_pairs[0] < silver_pairs[1]
+    assert rows["silver_low"].add(rows["silver_high"]).between(0, 1).tolist() == [True, True, False, False]  # NaN without pairs
     partial = rows[rows["network"] == PARTIAL]
     assert partial["repetitions"].tolist() == [5, 5]
     assert partial["correlation_with_end"].iloc[-1] == 1
