@@ -22,6 +22,7 @@ from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
 from submission.models.network import Network, is_full_precision
 from submission.models.ranker import Contribution, NetworkExplanation, Ranker
 
+PADDING_BLOCK = 32  # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not aligned
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
 
 
@@ -153,8 +154,9 @@ class Encoder(nn.Module):
         bert = deepcopy(self.bert).requires_grad_(False).to(precision)  # type: ignore[arg-type]
 
         def compute(**inputs: Any) -> tuple[Tensor, ...]:
-            layers: tuple[Tensor, ...] = bert(**inputs, output_hidden_states=True).hidden_states
-            return layers
+            length = inputs["input_ids"].shape[1]
+            padded_layers = bert(**_pad_to_block(inputs), output_hidden_states=True).hidden_states
+            return tuple(layer[:, :length] for layer in padded_layers)
 
         return compute
 
@@ -289,6 +291,16 @@ class CLSRanker(BERTRanker):
         [vector] = self.pool(query, query_mask, document, document_mask)
         parts = [Contribution("[CLS]", (self.linear.weight[0] @ vector).item()), Contribution("bias", self.linear.bias.item())]
         return NetworkExplanation(parts, caveat=ENCODER_CAVEAT, use_occlusion=True)
+
+
+def _pad_to_block(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Pad inputs with masked positions to a multiple of PADDING_BLOCK; return inputs shorter than two blocks unchanged."""
+    ids = inputs["input_ids"]
+    padding = -ids.shape[1] % PADDING_BLOCK
+    if not padding or ids.shape[1] < 2 * PADDING_BLOCK:
+        return inputs
+    mask = torch.ones_like(ids) if inputs["attention_mask"] is None else inputs["attention_mask"]
+    return {name: functional.pad(value, (0, padding)) for name, value in {**inputs, "attention_mask": mask}.items()}
 
 
 def _to_float32(vectors: Tensor) -> Tensor:
