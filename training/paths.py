@@ -9,6 +9,5 @@ TRIALS = TRAINING / "configs" / "trials"
 FUSIONS = TRAINING / "configs" / "fusions"
 RESULTS = TRAINING / "results"
 PUBLISHED = RESULTS / "published"  # figures of the publications, and where ours are
-SYSTEM_MEANS = RESULTS / "means.csv"  # source of the generated README tables, written by `evaluate -o`
 STEP_SECONDS = RESULTS / "step_seconds.csv"  # durations of the steps of `all` on the excerpt: one core, one H100
 REPORT_TEMPLATE = TRAINING / "report" / "report.html.jinja"

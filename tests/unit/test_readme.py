@@ -15,7 +15,7 @@ from submission.errors import InputError
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT
-from training.paths import SYSTEM_MEANS
+from training.paths import RESULTS
 from training.report.experiments import format_deepct_table
 from training.report.readme import SECTION_FILES, update_readmes
 
@@ -117,12 +117,12 @@ def test_generated_sections_are_up_to_date(tmp_path: Path) -> None:
     assert contents == {path: read(path) for path in SECTION_FILES.values()}
 
 
-@pytest.mark.parametrize(("best", "means", "message"), [("no marks\n", SYSTEM_MEANS, "a marker is missing or duplicate"),
-                                                        ("", Path("absent.csv"), "cannot read means")])  # fmt: skip
-def test_readmes_without_marks_or_means_are_refused(best: str, means: Path, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("best", "results", "message"), [("no marks\n", RESULTS, "a marker is missing or duplicate"),
+                                                        ("", Path("absent"), "cannot read results")])  # fmt: skip
+def test_readmes_without_marks_or_results_are_refused(best: str, results: Path, message: str, tmp_path: Path) -> None:
     (tmp_path / SECTION_FILES["best"]).write_text(best)
     with pytest.raises(InputError, match=message):
-        update_readmes(means, CHECKPOINT_DIR, tmp_path)
+        update_readmes(results, CHECKPOINT_DIR, tmp_path)
 
 
 def test_missing_results_are_refused() -> None:

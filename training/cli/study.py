@@ -391,8 +391,9 @@ def _tabulate_results(args: argparse.Namespace) -> None:
     from submission.systems.catalogue import SYSTEMS, get_system
     from training.evaluation.tables import write_csv
     from training.fusion.recipe import read_recipe
+    from training.report.system_table import BASELINE
     from training.studies.nested import NestedTuning
-    from training.studies.system_results import BASELINE, JudgedYear, tabulate_results
+    from training.studies.system_results import JudgedYear, tabulate_results
     from training.tuning.grid import load_judged_topics
 
     tuning, *tests = (JudgedYear(year, parse_path(qrels), parse_path(runs)) for year, qrels, runs in [args.tuning, *args.tests])

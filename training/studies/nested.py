@@ -14,6 +14,7 @@ import pandas as pd
 
 from submission.progress import track
 from submission.rankings import DEFAULT_DEPTH, rank_by_score, truncate_rankings
+from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.catalogue import SYSTEMS
 from submission.systems.cluster_score import ClusterScoreStage
 from submission.systems.execution import Execution, Stage
@@ -133,7 +134,17 @@ class NestedTuning:
 
     def _tune_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
         members = tuple((name, self._tune_stage(member, is_training)) for name, member in stage.members)
-        features = self._load_features(replace(stage, members=members))
+        tuned_stage = replace(stage, members=members)
+        data_key = msgspec.json.encode(self._recipe, order="sorted"), sorted(self._judged.hashes.items())
+        member_keys = [self._execution.compute_cache_key(member) for _, member in members]
+        key = repr((data_key, code_fingerprint(__name__), member_keys))
+        store = self._execution.cache_directory.open_store("nested-fusion", key)
+        file_name = f"{np.packbits(is_training).tobytes().hex()}.npy"
+        return store.load_or_build_array(file_name, lambda: self._fit_fusion(tuned_stage, is_training))
+
+    def _fit_fusion(self, stage: LearnedFusionStage, is_training: np.ndarray) -> np.ndarray:
+        """Select the number of unjudged documents by cross-validation on the training topics, fit and evaluate the fusion."""
+        features = self._load_features(stage)
         qrels = self._judged.qrels[~self._judged.qrels["qid"].isin(self._topics[~is_training])]
         folds = dict(zip(self._topics[is_training], assign_folds(is_training.sum()).tolist(), strict=True))
         learner = partial(fit_ridge, alpha=self._recipe.fit.alpha)

@@ -24,14 +24,12 @@ from submission.systems.quality_reranking import QualityRerankingStage
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
 from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_means, compare_with_baseline
+from training.report.system_table import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
 from training.studies.nested import N_PARTITIONS, NestedTuning
 
 log = logging.getLogger(__name__)
 
-BASELINE = "dirichlet"
 TESTED_MEASURES = (*HEADLINE_MEASURES, BPREF)
-MEASURES = (*TESTED_MEASURES, "judged@5")
-NESTED, HELD_OUT, SELECTED = "nested", "held-out", "selected"
 SELECTED_SYSTEMS = ("ensemble",)  # the length exponent of its member snrm is selected on the tuning year
 FAMILIES = {
     ConclusionStage: "lexical", LexicalStage: "lexical", RerankStage: "neural re-ranker", LatentStage: "neural, first stage",

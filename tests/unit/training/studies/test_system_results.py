@@ -13,7 +13,8 @@ from submission.__main__ import main as submission
 from submission.data.runs import read_run
 from submission.storage.hashing import hash_input_files
 from submission.systems.catalogue import SYSTEMS
-from submission.systems.execution import Execution
+from submission.systems.execution import Execution, iter_components
+from tests.conftest import ROOT
 from tests.unit.training.data.quality_files import write_quality
 from training.__main__ import main
 from training.data.quality import prepare_quality
@@ -21,10 +22,13 @@ from training.evaluation.evaluate import evaluate_run
 from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_means, compare_with_baseline
 from training.fusion.recipe import read_recipe
+from training.paths import RESULTS
+from training.report.system_table import HELD_OUT, MEASURES, NESTED, SELECTED
 from training.studies import nested
 from training.studies.nested import NestedTuning
-from training.studies.system_results import HELD_OUT, MEASURES, NESTED
 from training.tuning.grid import Grid, JudgedTopics, load_grid
+
+QRELS_NAMES = {2020: "touche2020-task1-", 2021: "touche-task1-51-100-"}  # starts of the names of the years' qrels
 
 
 @pytest.fixture
@@ -46,9 +50,9 @@ def judged_input(corpus: Path, tmp_path: Path) -> Path:
 
 
 def judge(execution: Execution, seed: int) -> pd.DataFrame:
-    """Judge the top ten documents of `dirichlet` at random."""
+    """Judge the top thirty documents of `dirichlet` at random."""
     ranking = execution.get_ranking(SYSTEMS["dirichlet"].stage)
-    pool = ranking[ranking["rank"] <= 10].reset_index(drop=True)
+    pool = ranking[ranking["rank"] <= 30].reset_index(drop=True)
     return pool[["qid", "docno"]].assign(rel=np.random.default_rng(seed).integers(0, 3, len(pool)))
 
 
@@ -60,10 +64,10 @@ def test_tuning_does_not_depend_on_held_out_judgments(
 ) -> None:
     execution = make_execution(judged_input, checkpoints=all_checkpoints_dir)
     prepare_quality(write_quality(tmp_path / "data"), ["webis"], execution.cache_directory.directory)
-    qrels, other_qrels = judge(execution, 1), judge(execution, 2)
+    qrels = judge(execution, 1)
     topics, recipe = sorted(qrels["qid"].unique()), read_recipe("fusion")
-    is_training = np.array([True] * 5 + [False] * 3)
-    mixed_qrels = pd.concat([qrels[qrels["qid"].isin(topics[:5])], other_qrels[other_qrels["qid"].isin(topics[5:])]])
+    is_training = np.array([True] * 3 + [False] * 5)
+    mixed_qrels = qrels.assign(rel=qrels["rel"].where(qrels["qid"].isin(topics[:3]), 2 - qrels["rel"]))
     values = []
     for label, frame in (("first", qrels), ("mixed", mixed_qrels)):
         judged = JudgedTopics(frame.reset_index(drop=True), {label: label}, topics, np.zeros(8, int))
@@ -72,6 +76,13 @@ def test_tuning_does_not_depend_on_held_out_judgments(
         values.append(tune(is_training))
     np.testing.assert_array_equal(values[0][is_training], values[1][is_training])
     assert not np.array_equal(values[0][~is_training], values[1][~is_training], equal_nan=True)
+
+
+def test_points_are_selected_on_training_topics() -> None:
+    values = np.zeros((2, 4, len(nested.STORED_MEASURES)))
+    values[0, :2], values[1, 2:] = 0.1, 0.9
+    assert nested.select_point(values, np.array([True, True, False, False])) == 0
+    assert nested.select_point(values, np.ones(4, bool)) == 1
 
 
 def test_held_out_topics_are_evaluated_once_per_partition(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,3 +155,14 @@ def test_checkpoints_fitted_to_a_test_year_are_refused(
     (tmp_path / "runs" / "aragorn-bm25.txt").unlink()
     assert main(study) == 3
     assert "0 runs <team>-bm25.txt; expected one" in capsys.readouterr().err
+
+
+def test_no_provenance_of_a_held_out_row_names_its_year() -> None:
+    rows = pd.read_csv(RESULTS / "systems.csv")[["system", "year", "protocol"]].drop_duplicates()
+    assert len(rows) == 2 * rows["system"].nunique()
+    for system, year, protocol in rows.itertuples(index=False):
+        components = {component.checkpoint for component in iter_components(SYSTEMS[system].stage)} - {None}
+        provenances = [(ROOT / "checkpoints" / str(name) / "provenance.json").read_text() for name in components]
+        is_fitted = any(QRELS_NAMES[year] in provenance for provenance in provenances)
+        assert not is_fitted or protocol != HELD_OUT
+        assert (year, protocol) in {(2020, HELD_OUT), (2020, NESTED), (2020, SELECTED), (2021, HELD_OUT)}
