@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
@@ -197,7 +198,7 @@ def test_all_checkpoints_are_made_from_the_sample(
     write_ukp(tmp_path / "data" / "quality", debates=5)
     write_webis(tmp_path / "data" / "quality")
     write_tagged(tmp_path / "data" / "tags")
-    monkeypatch.setattr(scheduler.subprocess, "Popen", ForkedProcess)
+    monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
     work, released = tmp_path / "work", tmp_path / "released"
     command = ["all", "-i", str(SAMPLE), "--work-dir", str(work), "--data", str(tmp_path / "data"), "--qrels", str(QRELS)]
     command += ["--recipes", str(tiny_configs), "--device", "cpu", "--processes", "2", "--checkpoints", str(released)]
@@ -208,4 +209,5 @@ def test_all_checkpoints_are_made_from_the_sample(
     assert " not stored " in capsys.readouterr().out
     assert main(command) == 0  # nothing is left to do
     output = capsys.readouterr().out
-    assert (output.count(" finished "), output.count(" OK "), output.count("FAIL")) == (32, output.count(" 0.00 "), 0)
+    assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == (32, 0, 0)
+    assert output.count(" OK ") > 60
