@@ -1,9 +1,13 @@
 """Train, tune and evaluate checkpoints. Tables go to stdout, logs to stderr."""
 
 if __name__ == "__main__":  # before slow imports, so that Ctrl-C never prints a traceback
+    import sys
+
     from submission.signals import install_handlers
+    from training.missing_packages import report_missing_package
 
     install_handlers()
+    sys.excepthook = report_missing_package  # imports of packages follow, in this module and in the subcommands
 
 import argparse
 import sys

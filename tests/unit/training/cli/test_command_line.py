@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from submission.errors import InputError
+from submission.paths import PROJECT_DIR
 from tests.conftest import Capture, Log, Patch, make_argument
 from tests.contract.input_files import write_files
 from training.__main__ import main
@@ -23,6 +26,13 @@ OLD_NAMES = (
     "study augmented-sbert --task", "study argument-quality --seeds",
 )  # fmt: skip
 QRELS = ["-i", "in", "--qrels", "qrels"]
+
+
+def test_missing_package_is_named() -> None:
+    command = [sys.executable, "-S", "-m", "training"]
+    process = subprocess.run(command, cwd=PROJECT_DIR, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stderr.count("\n")) == (2, 1)
+    assert "rapidfuzz is not installed: training needs the packages of training/requirements.txt; run `" in process.stderr
 
 
 def run_until_exit(command: list[str], code: int, capsys: Capture) -> str:
