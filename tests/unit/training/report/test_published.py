@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from submission.errors import InputError
-from training.paths import PUBLISHED
-from training.report.published import NOT_RUN, PAGE, load_publication, write_published
+from training.paths import PUBLISHED, RESULTS
+from training.report.published import NOT_COMPARABLE, NOT_RUN, PAGE, load_publication, write_published
 
 ITEMS = {  # the tables and figures that the page must contain
     "augmented_sbert": [
@@ -76,6 +76,16 @@ def test_gains_and_best_networks_are_those_of_the_tables():
         candidates = [figure for (row, measure), figure in table.items() if measure == "nDCG@5 condensed" and figure.ours]
         best = next(figure for figure in items["Table 5.3"] if figure.row == f"{years}, {model}" and figure.measure[0] == "n")
         assert best.ours == max(figure.ours for figure in candidates if not figure.row.endswith("fastText"))
+
+
+@pytest.mark.parametrize(("name", "item"), [("entezari_2020", "Table 4.3"), ("entezari_voelske_2020", "Table 2")])
+def test_official_results_are_not_compared_with_those_of_the_excerpt(name: str, item: str):
+    systems = pd.read_csv(RESULTS / "systems.csv", index_col=["system", "year", "measure"])["mean"]
+    [figures] = (entry.figures for entry in load_publication(PUBLISHED / f"{name}.toml").items if entry.name == item)
+    assert {figure.verdict for figure in figures} == {NOT_COMPARABLE}
+    ours = {figure.row: figure.ours for figure in figures}
+    for row, system in {"GRU": "gru", "KNRM": "knrm", "SNRM": "snrm", "DRMM BERT": "cedr_drmm"}.items():
+        assert ours[row] == pytest.approx(100 * systems[system, 2020, "nDCG@5 (Touché)"])
 
 
 def test_every_difference_has_a_reason():
