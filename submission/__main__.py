@@ -155,13 +155,14 @@ def _list_systems(args: argparse.Namespace) -> None:
     from submission.systems.execution import CheckpointStore
 
     checkpoints = CheckpointStore(args.checkpoint_dir)
+    width = max(map(len, SYSTEMS))
     for system in SYSTEMS.values():
         missing_names = system.stage.find_missing_checkpoints(checkpoints)
         availability = f"missing checkpoint {', '.join(missing_names)} in {checkpoints.directory}" if missing_names else "ready"
-        print(f"{system.name:14} {availability:14} {system.description}")
+        print(f"{system.name:{width}} {availability:14} {system.description}")
         formula = "" if missing_names else system.stage.format_formula(checkpoints)
         if formula:
-            print(f"{'':14} {'':14} {formula}")
+            print(f"{'':{width}} {'':14} {formula}")
 
 
 if __name__ == "__main__":

@@ -221,4 +221,4 @@ def test_damage_fails_only_systems_that_use_it(
     assert runs == {"aragorn-bm25.txt", *(["aragorn-dirichlet.txt"] if name == "dirichlet" else [])}
     assert call("rank", *paths, "-o", tmp_path / "alone", "--system", user)[0] == 4
     assert call("check", *paths)[0] == 4
-    assert f"{name:<14} ready" in call("systems", "--checkpoints", checkpoints_copy)[1]  # files are not read
+    assert f"{name:<20} ready" in call("systems", "--checkpoints", checkpoints_copy)[1]  # files are not read
