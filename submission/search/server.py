@@ -2,8 +2,10 @@
 
 import logging
 import re
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -145,11 +147,15 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) -> None:
-    """Serve the page until interrupted; raise UsageError if the server cannot listen on the port."""
+    """Serve the page until Ctrl-C; raise UsageError if the server cannot listen on the port."""
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.url)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
-        server.serve_forever()
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+        signal.signal(signal.SIGINT, handler)
+        print("stopped", file=sys.stderr)
 
 
 def _load_examples(*paths: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
@@ -149,7 +150,8 @@ def test_port_in_use_is_reported(server: SearchServer) -> None:
 
 
 @pytest.mark.slow
-def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signum", "code", "message"), [(signal.SIGTERM, 143, "interrupted"), (signal.SIGINT, 0, "stopped")])
+def test_command_serves_until_it_is_stopped(signum: int, code: int, message: str, tmp_path: Path) -> None:
     command = [str(ROOT / "run.sh"), "search", "--serve", "0", "--system", "bm25"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
@@ -160,8 +162,9 @@ def test_command_serves_until_it_is_stopped(tmp_path: Path) -> None:
         connection.request("GET", build_url(system="bm25"))
         assert b"<article" in connection.getresponse().read()
         connection.close()
-        process.terminate()
-        assert process.wait(10) == 143
+        process.send_signal(signum)
+        errors = process.communicate(timeout=10)[1]
+        assert (process.returncode, errors.splitlines(keepends=True)[-1].startswith(message)) == (code, True)
         assert list(tmp_path.iterdir()) == []  # temporary files have been removed
     finally:
         process.kill()
