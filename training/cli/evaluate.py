@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from submission import cli
-from submission.errors import UsageError, escape_undecodable
+from submission.errors import UsageError, abbreviate_list, escape_undecodable
 from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
 
@@ -89,10 +89,11 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
 
     (name_a, file_a), (name_b, file_b) = args.first, args.second
     names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
+    text = "".join(map(_describe_choice, (file_a, file_b)))
     first, second = read_run(file_a, args.order), read_run(file_b, args.order)
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
-    text = comparison.format_summary()
+    text += comparison.format_summary()
     changed = comparison.topics[comparison.topics["first_rank"].notna()]
     if len(changed):
         text += f"\n\n{changed.to_string(formatters={'first_rank': '{:.0f}'.format}, float_format='%.3f', na_rep='–')}"  # noqa: RUF001 a dash
@@ -108,6 +109,19 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
         for name, table in tables.items():
             write_csv(args.output / f"{name}.csv", table, 6, index=True)
     print(text)
+
+
+def _describe_choice(path: Path) -> str:
+    """Return a line that names the compared run of a directory, and its other runs; "" for a file."""
+    from submission.data.input_files import find_files
+    from submission.data.runs import find_run
+
+    if not path.is_dir():
+        return ""
+    run = find_run(path)
+    other_names = [file.name for file in find_files([path], "*.txt") if file.name != run.name]
+    note = f"; not compared: {abbreviate_list(other_names)}" if other_names else ""
+    return f"{path}: {run.name} is compared{note}\n"
 
 
 def _compare_runs(args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from submission.errors import InputError, abbreviate_list
+from submission.errors import InputError, abbreviate_list, pluralise
 from training.evaluation.evaluate import evaluate_run
 from training.evaluation.overlap import raise_no_common_topic
 from training.evaluation.significance import bootstrap_means, compare_with_baseline
@@ -24,6 +24,7 @@ class RunComparison:
     moves: pd.DataFrame  # qid docno rank_a score_a rank_b score_b of documents whose ranks differ; NaN: not in this run
     topics_of_one_run: tuple[list[str], list[str]]  # topics of the first run only, and of the second only
     max_score_difference: float  # over documents in both runs
+    n_score_differences: int  # number of documents in both runs whose scores differ
     max_score_gap: float  # between the first run's scores at the two ranks of a moved document; NaN if none has moved
 
     def format_summary(self) -> str:
@@ -35,7 +36,9 @@ class RunComparison:
         lines.append(f"documents in both runs: {totals['shared']}; largest score difference: {self.max_score_difference:.2g}")
         correlations, first_ranks = self.topics["correlation"].dropna(), self.topics["first_rank"].dropna()
         if first_ranks.empty:
-            return "\n".join([*lines, "rankings: identical"])
+            n, size = self.n_score_differences, self.max_score_difference
+            scores = f"; {pluralise(n, 'score')} {'differs' if n == 1 else 'differ'} by at most {size:.2g}" if n else ""
+            return "\n".join([*lines, f"rankings: identical{scores}"])
         lines.append(f"rankings: {len(first_ranks)} of {len(self.topics)} differ, first at rank {first_ranks.min():.0f}")
         if len(correlations):
             lowest = f"lowest {correlations.min():.3f} (topic {correlations.idxmin()})"
@@ -82,12 +85,14 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
     changes = pairs.assign(best=best_rank)[is_changed].sort_values(["qid", "best", "docno"])
     moved_pairs = pairs.loc[is_moved, ["qid", "rank_b", "score_a"]]
     crossed = moved_pairs.merge(run_a, left_on=["qid", "rank_b"], right_on=["qid", "rank"])
+    score_differences = (pairs["score_a"] - pairs["score_b"]).abs()
     return RunComparison(
         names,
         topics.loc[common],
         changes.drop(columns="best").reset_index(drop=True),
         ([qid for qid in qids_a if qid not in common], [qid for qid in qids_b if qid not in common]),
-        float((pairs["score_a"] - pairs["score_b"]).abs().max()),
+        float(score_differences.max()),
+        int((score_differences > 0).sum()),
         float((crossed["score_a"] - crossed["score"]).abs().max()),
     )
 

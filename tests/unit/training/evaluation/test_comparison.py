@@ -1,5 +1,6 @@
 """Comparison of two runs: moved documents, score differences and differences of measures."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -43,7 +44,7 @@ def test_changes_are_counted_per_topic() -> None:
 def test_scores_may_differ_in_identical_rankings() -> None:
     comparison = compare(make_run({"1": "ab"}), make_run({"1": "ab"}, b=8.25))
     assert comparison.format_summary().splitlines()[1:] == [
-        "documents in both runs: 2; largest score difference: 0.25", "rankings: identical",
+        "documents in both runs: 2; largest score difference: 0.25", "rankings: identical; 1 score differs by at most 0.25",
     ]  # fmt: skip
 
 
@@ -71,3 +72,6 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
     assert table.loc["MRR all", "low"] < 0 < table.loc["MRR all", "high"]
     assert pd.read_csv(tmp_path / "topics.csv")["moved"].tolist() == [2, 3, 3]
     assert "rankings: 3 of 3 differ, first at rank 1" in capsys.readouterr().out
+    shutil.copy(tmp_path / "a.txt", tmp_path / "run.txt")
+    assert main(["compare", str(tmp_path), runs[1]]) == 0
+    assert capsys.readouterr().out.startswith(f"{tmp_path}: run.txt is compared; not compared: a.txt, b.txt\ntopics: 3 in")
