@@ -63,7 +63,7 @@ def find_corpus_files(*paths: Path) -> list[Path]:
         raise InputError(
             describe_unsupported_corpus(*paths)
             or f"{describe_missing(paths, 'corpus')}; expected args-me*.json, or {portal_files} "
-            "(also .jsonl with one argument per line; optionally .gz)"
+            "(also .jsonl with one argument per line; optionally .gz); pass a corpus elsewhere with another -i"
         )
     return files
 

@@ -56,6 +56,7 @@ def write_bomb(file: Path) -> None:
 INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
     "no topics": ({"args-me.json": CORPUS}, "expected a file named topics*.xml"),
     "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
+    "no corpus, with fix": ({"topics.xml": ONE_TOPIC}, "optionally .gz); pass a corpus elsewhere with another -i"),
     "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
     "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
