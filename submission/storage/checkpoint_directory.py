@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from submission import __version__
-from submission.errors import CheckpointError, InsufficientMemoryError, as_memory_errors, describe_read_error
+from submission.errors import CheckpointError, InsufficientMemoryError, abbreviate_list, as_memory_errors, describe_read_error
 from submission.storage.atomic_files import read_regular, recover_directory, sha256_file, write_directory_atomic
 
 T = TypeVar("T")
@@ -60,7 +60,8 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         available_names = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
         fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
         raise CheckpointError(
-            f"{directory}: checkpoint not found; available: {available_names}; {fix}, followed by {directory.name}"
+            f"{directory}: checkpoint not found; {fix} with the name {directory.name}; "
+            f"available: {abbreviate_list(available_names.split(', '))}"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)

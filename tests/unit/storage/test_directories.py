@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from submission.errors import OutputError
+from submission.errors import CheckpointError, OutputError
 from submission.output.run_directory import RunDirectory
 from submission.storage import atomic_files
 from submission.storage.cache_directory import MARKER_FILE, CacheDirectory
@@ -145,3 +145,10 @@ def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch:
     with pytest.raises(OutputError, match="free disk space"):
         atomic_files.write_atomic(directory / "a", b"new")
     assert read_verified_content(directory) == b"1"
+
+
+def test_missing_checkpoint_names_its_fix_and_five_others(tmp_path: Path) -> None:
+    for name in "abcdefg":
+        (tmp_path / name).mkdir()
+    with pytest.raises(CheckpointError, match=r"`fuse` with the name drmm; available: a, b, c, d, e, …$"):
+        verify_files(tmp_path / "drmm", ())
