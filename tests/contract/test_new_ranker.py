@@ -15,6 +15,7 @@ from submission.paths import PROJECT_DIR
 TESTS = (
     "tests/contract/test_rankers.py", "tests/contract/test_systems.py", "tests/contract/test_metadata.py",
     "tests/unit/test_architecture.py", "tests/unit/test_readme.py", "tests/unit/training/fitting/test_recipe.py",
+    "tests/endtoend/test_all.py",
 )  # fmt: skip
 
 
