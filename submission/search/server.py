@@ -151,6 +151,7 @@ def serve(searcher: Searcher, systems: Sequence[System], depth: int, port: int) 
     with SearchServer(searcher, systems, depth, port) as server:
         print(server.url)
         print("Open this URL in a local browser; Ctrl-C to quit.", file=sys.stderr)
+        # Ctrl-C is how to quit, so it is not reported as an interruption.
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(KeyboardInterrupt):
             server.serve_forever()

@@ -57,11 +57,11 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     """Verify all files listed in provenance.json, which must include `files`, and return the SHA-256 by file name."""
     recover_directory(directory)
     if not directory.is_dir():
-        available_names = ", ".join(sorted(path.name for path in directory.parent.glob("*/"))) or "none"
+        available_names = sorted(path.name for path in directory.parent.glob("*/"))
         fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
         raise CheckpointError(
             f"{directory}: checkpoint not found; {fix} with the name {directory.name}; "
-            f"available: {abbreviate_list(available_names.split(', '))}"
+            f"available: {abbreviate_list(available_names) or 'none'}"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)

@@ -160,7 +160,7 @@ class ForkedProcess:
 
     def __init__(self, command: list[str], stdout: IO[bytes], **_: object) -> None:
         def run_command() -> None:
-            warnings.resetwarnings()  # as in a process of its own, no warning is an error
+            warnings.resetwarnings()  # as in a separate process, no warning is an error
             sys.stdout = sys.stderr = open(stdout.fileno(), "w", buffering=1, closefd=False)  # noqa: SIM115
             os._exit(main(command[3:]))
 

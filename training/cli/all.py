@@ -62,14 +62,14 @@ def _make_all(args: argparse.Namespace) -> None:
     scheduler = Scheduler(steps, records, device, args.processes or count_cpu_cores(), gpus)
     failed = scheduler.run(name for name in selection if records.get_state(name) != FINISHED)
     checkpoints = [name for name in selection if steps[name].output.parent.parent == args.work_dir / "checkpoints"]
-    made = [name for name in checkpoints if name not in failed]
-    table = _compare_checkpoints(made, args.work_dir / "checkpoints", args.checkpoint_dir, records)
+    finished = [name for name in checkpoints if name not in failed]
+    table = _compare_checkpoints(finished, args.work_dir / "checkpoints", args.checkpoint_dir, records)
     print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
     if failed:
         cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
         raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
     if args.output:
-        for name in set(graph.list_system_checkpoints()).intersection(made):
+        for name in set(graph.list_system_checkpoints()).intersection(finished):
             files = (args.work_dir / "checkpoints" / name).iterdir()
             write_directory_atomic(args.output / name, {file.name: file.read_bytes() for file in files})
     if differing := sorted(set(table.loc[table["verdict"] == "FAIL", "checkpoint"])):

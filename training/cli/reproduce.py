@@ -97,9 +97,8 @@ def select_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     if CROSS_VALIDATED not in metrics:
         return {"R² · 100": 100 * metrics["R²"]}
     values = metrics[CROSS_VALIDATED]
-    by_qrels = (
-        values if isinstance(next(iter(values.values())), dict) else {"": values}
-    )  # a fusion's, by the names of the qrels
+    is_fusion = isinstance(next(iter(values.values())), dict)  # whose metrics are grouped by the names of the qrels
+    by_qrels = values if is_fusion else {"": values}
     return {
         f"{name} {measure}".strip(): 100 * value
         for name, means in by_qrels.items()

@@ -65,7 +65,7 @@ class Step:
     name: str  # name of the checkpoint, or `prepare KIND`
     command: tuple[str, ...]  # verb, names and settings
     output: Path  # file or directory that exists when the step is finished
-    inputs: Mapping[str, Path] = field(default_factory=dict)  # by arguments, in which {} stands for the path
+    inputs: Mapping[str, Path] = field(default_factory=dict)  # by arguments, in which {} is replaced by the path
     requires: tuple[str, ...] = ()  # names of steps
     missing: tuple[str, ...] = ()  # inputs that are not given
     directories: tuple[str, ...] = ()  # arguments that name the working directory and its checkpoints

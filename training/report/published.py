@@ -19,13 +19,13 @@ scale = 100                              # factor of our figures; default: 1
 tolerance = 0.5                          # largest difference of a reproduced figure without spread or interval; default: 0
 lower_is_better = true                   # default: false
 rows = { GRU = { trial = "gru" } }       # filter of each row; `file`, `value`, `spread` and `scale` may be overridden
-measures = { MAP = { measure = "MAP" } } # the same for each measure; default: the name of the measure itself is no filter
+measures = { MAP = { measure = "MAP" } } # the same for each measure; default: no filter
 cause = "…"                              # why our figures differ
 not_comparable = "…"                     # the verdict of all rows, with its cause; our figures are shown if they are selected
 not_run = "…"                            # the verdict of all rows, with its reason
 [item.exceptions]                        # verdicts and settings of single rows or measures
 "Spanish-STS" = { not_run = "…" }
-"BWS" = { cause = "…" }                  # other keys of an item too
+"BWS" = { cause = "…" }                  # any key of an item
 """
 
 import json
@@ -51,6 +51,7 @@ VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN)
 N_LARGEST = 5  # number of differences listed at the top of the page
 SPREAD = " ± "  # separates a published figure from its standard deviation
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
+OPTIONS = {"file", "value", "spread", "low", "high", "scale", "ours"}  # keys of rows and measures that are no filters
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def write_published(page: Path = PAGE) -> None:
 
 
 def load_publication(file: Path) -> Publication:
-    """Load a publication's figures and ours from its .toml file and the .csv file beside it."""
+    """Load a publication's figures and ours from its .toml file and the .csv file of the same name."""
     config = tomllib.loads(file.read_text(encoding="utf-8"))
     table = pd.read_csv(file.with_suffix(".csv"), dtype=str, keep_default_na=False)
     tables = {str(name): rows for name, rows in table.groupby("item", sort=False)}
@@ -203,7 +204,7 @@ def _select(settings: Mapping[str, Any], row: str, measure: str, file: Path) -> 
         return {"ours": options["scale"] * value if is_number else str(value)}
     filters = {**settings.get("where", {})}
     for part in ((rows or {}).get(row, {}), (measures or {}).get(measure, {})):
-        filters |= {key: value for key, value in part.items() if key not in _OPTIONS}
+        filters |= {key: value for key, value in part.items() if key not in OPTIONS}
     table = _read_csv(path)
     for column, value in filters.items():
         table = table[table[column] == value]
@@ -214,9 +215,6 @@ def _select(settings: Mapping[str, Any], row: str, measure: str, file: Path) -> 
     if _to_number(values["ours"]) is None:
         return {"ours": values["ours"]}
     return {name: options["scale"] * float(value) for name, value in values.items()}
-
-
-_OPTIONS = {"file", "value", "spread", "low", "high", "scale", "ours"}
 
 
 def _judge(theirs: str, selection: Mapping[str, Any], settings: Mapping[str, Any]) -> str:

@@ -47,10 +47,10 @@ def compare_similarity_measures(inputs: Sequence[Path], vectors_dir: Path, terms
     rows = []
     for term in terms:
         has_term = np.array([term in text.split() for text in conclusions])
-        related, others = np.flatnonzero(has_term), np.flatnonzero(~has_term)
-        if not MIN_CONCLUSIONS <= len(related) <= len(others):
+        related, without_term = np.flatnonzero(has_term), np.flatnonzero(~has_term)
+        if not MIN_CONCLUSIONS <= len(related) <= len(without_term):
             raise InputError(f"{term!r}: in {len(related)} of {len(conclusions)} conclusions; choose another term")
-        unrelated = np.random.default_rng(seed).choice(others, size=len(related), replace=False)
+        unrelated = np.random.default_rng(seed).choice(without_term, size=len(related), replace=False)
         texts = [conclusions[index] for index in np.r_[related, unrelated]]
         similarities = {"Levenshtein": process.cdist(texts[: len(related)], texts, scorer=fuzz.ratio) / 100}
         for name, matrix in features.items():

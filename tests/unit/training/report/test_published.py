@@ -10,7 +10,7 @@ from training.report.published import NOT_COMPARABLE, NOT_RUN, PAGE, load_public
 
 ITEMS = {  # the tables and figures that the page must contain
     "augmented_sbert": [
-        *(f"Table {number}" for number in (1, 5, 6, 9, 10, 11, 12, 13)), *(f"Figure {number}" for number in (1, 4, 5, 6)),
+        *(f"Table {index}" for index in (1, 5, 6, 9, 10, 11, 12, 13)), *(f"Figure {index}" for index in (1, 4, 5, 6)),
     ],
     "entezari_2020": [
         "Table 3.1", "Figure 3.1", "Figure 3.2", "Section 3.2.5", "Figure 4.1", "Table 4.1", "Figures 4.2 to 4.9", "Table 4.2",
@@ -21,8 +21,8 @@ ITEMS = {  # the tables and figures that the page must contain
         "Section 3, duration of the inference",
     ],
     "hollatz_2022": [
-        *(f"Table {number}" for number in ("3.1", "3.2", "4.1", "4.2", "4.3", "5.1", "5.2", "5.3")),
-        *(f"Table 5.{number}" for number in range(4, 16)), "Tables 5.4 to 5.15: gains", "Tables 5.4 to 5.15: TARGER",
+        *(f"Table {index}" for index in ("3.1", "3.2", "4.1", "4.2", "4.3", "5.1", "5.2", "5.3")),
+        *(f"Table 5.{index}" for index in range(4, 16)), "Tables 5.4 to 5.15: gains", "Tables 5.4 to 5.15: TARGER",
     ],
     "tfr_bert": [
         "Table 1", "Table 3", "Table 4", "Maximum length", "Table 5, UKP Rank", "Table 5, IBM-ArgQ", "Table 5, other data sets",
@@ -67,9 +67,9 @@ def test_few_items_are_not_run():
 def test_gains_and_best_networks_are_those_of_the_tables():
     items = {item.name: item.figures for item in load_publication(PUBLISHED / "hollatz_2022.toml").items}
     names = [row.split(", ")[::-1] for row in dict.fromkeys(figure.row for figure in items["Tables 5.4 to 5.15: gains"])]
-    for number, (years, model) in enumerate(names, 4):
-        table = {(figure.row, figure.measure): figure for figure in items[f"Table 5.{number}"]}
-        for gain in items["Tables 5.4 to 5.15: gains"][5 * (number - 4) : 5 * (number - 3)]:
+    for index, (years, model) in enumerate(names, 4):
+        table = {(figure.row, figure.measure): figure for figure in items[f"Table 5.{index}"]}
+        for gain in items["Tables 5.4 to 5.15: gains"][5 * (index - 4) : 5 * (index - 3)]:
             original, enriched = (table[row, gain.measure] for row in ("args.me", "With pools, topics and conclusions"))
             assert float(gain.theirs) == pytest.approx(float(enriched.theirs) - float(original.theirs))
             assert gain.ours == pytest.approx(enriched.ours - original.ours, abs=1e-5)

@@ -44,7 +44,7 @@ def judged_input(corpus: Path, tmp_path: Path) -> Path:
     directory = Path(shutil.copytree(corpus, tmp_path / "judged"))
     arguments = json.loads((directory / "args-me.json").read_text())["arguments"]
     titles = dict(enumerate((arguments[index * 60]["conclusion"] for index in range(8)), 1))
-    body = "".join(f"<topic><number>{number}</number><title>{title}</title></topic>" for number, title in titles.items())
+    body = "".join(f"<topic><number>{qid}</number><title>{title}</title></topic>" for qid, title in titles.items())
     (directory / "topics.xml").write_text(f"<topics>{body}</topics>")
     return directory
 
