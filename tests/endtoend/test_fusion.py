@@ -53,7 +53,7 @@ def fuse(directory: Path, text: str = RECIPE, output: str = "mine", qrels: Seque
     """Write a recipe, and return the command that fits it to the topics and qrels of the sample."""
     (directory / "mine.toml").write_text(text)
     paths = ["--work-dir", directory / "work", "-o", directory / output, "--results", directory / f"{output}-tables"]
-    flags = ["-i", SAMPLE, "--checkpoints", directory, "--device", "cpu", *paths]
+    flags = ["-i", SAMPLE, "--candidates", "--checkpoints", directory, "--device", "cpu", *paths]
     return ["fuse", *map(str, [directory / "mine.toml", *flags, *(part for file in qrels for part in ("--qrels", file))])]
 
 

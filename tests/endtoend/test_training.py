@@ -223,10 +223,16 @@ def test_reproduce_compares_with_the_stored_checkpoint(
     assert main(reproduce) == 4
 
 
-def test_reproduce_an_ensemble(corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_reproduce_an_ensemble_from_cached_scores(
+    corpus: Path, all_checkpoints_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     paths = ["-i", str(corpus), "--work-dir", str(tmp_path / "new"), "--checkpoints", str(all_checkpoints_dir)]
     assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
-    assert "OK" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "OK" in table
+    monkeypatch.setattr("training.fitting.validation.score_pairs", None)
+    assert main(["reproduce", "ensemble", *paths, "--device", "cpu"]) == 0
+    assert capsys.readouterr().out == table
 
 
 def test_verdicts_depend_on_the_difference() -> None:

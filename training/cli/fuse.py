@@ -29,6 +29,8 @@ def add_parsers(commands: Commands) -> None:
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
     help_text = "ensemble only: require weights ≥ 0"
     parser.add_argument("--non-negative", "--positive", action="store_true", help=help_text)
+    help_text = "learned fusion only: also evaluate the fusion with each candidate member, which all networks must score"
+    parser.add_argument("--candidates", action="store_true", help=help_text)
     help_text = "learned fusion only: directory for the result tables (default: WORK_DIR/results)"
     add_path(parser, "--results", "--tables", help=help_text)
     add_options(parser, "device")
@@ -61,11 +63,15 @@ def _fuse_ensemble(system: System, args: argparse.Namespace) -> None:
 
 
 def _fuse_learned(args: argparse.Namespace) -> None:
+    import msgspec
+
     from training.evaluation.evaluate import HEADLINE_MEASURES
     from training.fusion.learned import fit_fusion
     from training.fusion.recipe import read_recipe
 
     recipe, name = read_recipe(args.fusion), escape_undecodable(Path(args.fusion).stem)
+    if not args.candidates:
+        recipe = msgspec.structs.replace(recipe, candidates=())
     output = get_output(args, "checkpoints", name)
     with open_execution(args, args.work_dir, output.parent) as execution:
         tables = fit_fusion(name, recipe, args.qrels, execution, output, args.results or args.work_dir / "results")

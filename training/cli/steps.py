@@ -191,13 +191,11 @@ class _Graph:
         self._add_checkpoint(step, requires, missing)
 
     def _add_fusion(self, name: str) -> None:
-        """Add a learned fusion, after its members, its baselines and the candidate members that can be made."""
+        """Add a learned fusion, after its members and its baselines."""
         path = self._sources.find_config(name, FUSIONS)
         recipe = read_recipe(str(path))
         stages = [FUSION_CANDIDATES[member] for member in recipe.members] + [SYSTEMS[name].stage for name in recipe.baselines]
-        candidates = _list_checkpoints(FUSION_CANDIDATES[name] for name in recipe.candidates)
-        available = [candidate for candidate in candidates if candidate in self.steps and not self.steps[candidate].missing]
-        requires = [*_list_checkpoints(stages), *available]
+        requires = _list_checkpoints(stages)
         inputs = {"{}": path} | {text.replace("--qrels ", "--qrels relevance="): file for text, file in self._judged.items()}
         self._add_checkpoint(Step(name, ("fuse",), Path(), inputs, uses_device=True), requires, self._missing_qrels)
 

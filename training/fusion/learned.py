@@ -111,8 +111,8 @@ def _build_result_tables(
     """Return the result tables by file name, which begins with the name of the fusion.
 
     `_means`: means with intervals. `_significance`: each baseline against the fusion. `_ablation`: the fusion without each
-    feature; `_ablation_repeated`: the same with repeated cross-validation. `_candidates`: the fusion with each candidate.
-    `_learners`: other learners against ridge regression. `_weights`: weights with bootstrap intervals.
+    feature; `_ablation_repeated`: the same with repeated cross-validation. `_candidates`: the fusion with each candidate, if
+    there are any. `_learners`: other learners against ridge regression. `_weights`: weights with bootstrap intervals.
     """
     name, recipe, features = evaluation.name, evaluation.recipe, evaluation.table
     variants = evaluation.evaluate_variants()
@@ -123,15 +123,17 @@ def _build_result_tables(
     runs = {name, *recipe.baselines}  # Holm's correction counts only these
     selection = {label: {run: table for run, table in tables.items() if run in runs} for label, tables in topic_values.items()}
     bootstrap_models = [evaluation.ridge_learner(sample) for sample in pool.bootstrap(N_BOOTSTRAP_SAMPLES)]
-    return {
+    tables = {
         f"{name}_means": result_tables.tabulate_means(topic_values).reset_index(),
         f"{name}_significance": result_tables.tabulate_significance(selection, name).reset_index(),
         f"{name}_ablation": _tabulate_features(variants["ablation"], name, "removed_feature", single_features),
         f"{name}_ablation_repeated": _tabulate_comparison(variants["ablation_repeated"], name, "removed_feature"),
-        f"{name}_candidates": _tabulate_features(variants["candidates"], name, "added_member", single_features),
         f"{name}_learners": _tabulate_comparison(variants["learners"], RIDGE, "learner"),
         f"{name}_weights": _tabulate_weights(ridge, bootstrap_models),
     }
+    if recipe.candidates:
+        tables[f"{name}_candidates"] = _tabulate_features(variants["candidates"], name, "added_member", single_features)
+    return tables
 
 
 def _drop_unavailable_candidates(recipe: FusionRecipe, checkpoints: CheckpointStore) -> FusionRecipe:
