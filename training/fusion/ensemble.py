@@ -17,8 +17,8 @@ from submission.errors import CheckpointError, UsageError
 from submission.fusion.regression import RegressionEnsemble, RegressionMember
 from submission.inference.ranker_checkpoint import RankerCheckpoint
 from submission.progress import track
+from submission.storage.artifact_store import SharedStore
 from submission.storage.atomic_files import get_printable_name
-from submission.storage.cache_directory import CacheDirectory
 from submission.storage.checkpoint_directory import CARD, CONFIG, METRICS, encode_json, write_with_provenance
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems.catalogue import SYSTEMS, System
@@ -91,24 +91,23 @@ def _score_validation(
     The scores are cached in the working directory.
     """
     scores, tie_order, inputs = {}, np.empty(0), hash_json(read_prepared_manifest(work_dir).inputs)
-    with CacheDirectory(work_dir, work_dir) as cache:
-        for name, member in stage.members:
-            checkpoint = member.load_checkpoint(checkpoints)
-            if not isinstance(checkpoint, RankerCheckpoint):
-                raise UsageError(f"{name} is not a network, so it cannot score validation pairs; remove it from the ensemble")
-            queries = load_validation_queries(work_dir, checkpoint.network.token_unit, checkpoint.tokeniser)
-            tie_order = queries.tie_order[queries.candidates]
-            scorer = build_ranker_scorer(checkpoint.network.to(device), device)
-            code = code_fingerprint(build_ranker_scorer.__module__, type(checkpoint.network).__module__)
-            key = "\n".join([checkpoint.fingerprint, code, inputs, device.type])
-            store = cache.open_store(f"validation-scores-{name}", key)
-            batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
-            tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
-            scores[name] = np.concatenate(
-                [store.load_or_build_array(f"{batch[0]}.npy", partial(scorer, queries, batch)) for batch in tracked_batches]
-            )
-            map_at_20 = measure_candidates(scores[name], tie_order)["MAP@20"]
-            log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, map_at_20)
+    for name, member in stage.members:
+        checkpoint = member.load_checkpoint(checkpoints)
+        if not isinstance(checkpoint, RankerCheckpoint):
+            raise UsageError(f"{name} is not a network, so it cannot score the validation pairs; remove it from the ensemble")
+        queries = load_validation_queries(work_dir, checkpoint.network.token_unit, checkpoint.tokeniser)
+        tie_order = queries.tie_order[queries.candidates]
+        scorer = build_ranker_scorer(checkpoint.network.to(device), device)
+        code = code_fingerprint(build_ranker_scorer.__module__, type(checkpoint.network).__module__)
+        key = hash_json([checkpoint.fingerprint, code, inputs, device.type])
+        store = SharedStore(work_dir / f"validation-scores-{name}-{key}", key)
+        batches = np.split(np.arange(len(tie_order)), range(QUERIES_PER_BATCH, len(tie_order), QUERIES_PER_BATCH))
+        tracked_batches = track(batches, name, f"batches of {QUERIES_PER_BATCH} queries")
+        scores[name] = np.concatenate(
+            [store.load_or_build_array(f"{batch[0]}.npy", partial(scorer, queries, batch)) for batch in tracked_batches]
+        )
+        map_at_20 = measure_candidates(scores[name], tie_order)["MAP@20"]
+        log.info("%s: %d pairs scored, MAP@20 %.1f", name, scores[name].size, map_at_20)
     return scores, tie_order
 
 
