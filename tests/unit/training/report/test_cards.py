@@ -41,4 +41,8 @@ def render_shipped_card(name: str, text: str) -> str:
 @pytest.mark.parametrize("name", [*NETWORKS, *GRIDS, "fusion"])
 def test_shipped_card_equals_a_rendered_card(name: str) -> None:
     text = (CHECKPOINT_DIR / name / CARD).read_text(encoding="utf-8")
-    assert render_shipped_card(name, text) == text
+    licence = "CC BY-SA" if name == "tfr_bert" else "CC BY 4.0"
+    encoder_licence = "; layers of the encoder: Apache-2.0" if "encoder" in PROVENANCES[name] else ""
+    card, licence = render_shipped_card(name, text), f" Licence of the weights: {licence}{encoder_licence}."
+    assert licence in card
+    assert text in (card, card.replace(licence, ""))  # a card states no licence if its checkpoint was made before cards did
