@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from submission.engine.factory import open_chosen_engine
 from submission.inference.device import choose_device, choose_precision, limit_threads
@@ -41,25 +42,31 @@ def build_indexes(components: Sequence[Component], execution: Execution) -> None
     document_count = len(execution.documents.searchable_docnos)
     seconds, size = _estimate(components, execution)
     free = shutil.disk_usage(execution.cache_directory.directory).free
-    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free); cached indexes are not built again"
+    message = "indexing %d documents: about %.0f s and %.0f MB (%.0f MB free), excluding vectors that are already cached"
     log.info(message, document_count, seconds, size / 1e6, free / 1e6)
     for component in components:
         component.build_index(execution)
 
 
 def _estimate(components: Sequence[Component], execution: Execution) -> tuple[float, float]:
-    """Estimate the seconds and bytes that the indexes of all documents need, from a sample of documents."""
+    """Estimate the seconds and bytes that the missing indexes need, from those of a sample of all documents."""
     docnos = execution.documents.searchable_docnos
     rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
     sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])
-    for documents in (sample[:WARM_UP_SIZE], sample):  # the first loads networks and libraries
-        with CacheDirectory(None, Path()) as cache:
-            sample_execution = Execution(Corpus.from_frame(documents), execution.checkpoints, execution.device, cache)
+    measurements = [_measure(component, execution, component.select_unindexed(execution, sample)) for component in components]
+    seconds, sizes = zip(*measurements, strict=True)
+    scale = len(docnos) / len(sample)
+    return scale * sum(seconds), scale * sum(sizes)
+
+
+def _measure(component: Component, execution: Execution, documents: pd.DataFrame) -> tuple[float, int]:
+    """Build a component's index of `documents` in a temporary directory; return the seconds and bytes that it needs."""
+    seconds, size = 0.0, 0
+    for part in filter(len, (documents[:WARM_UP_SIZE], documents)):  # the first loads networks and libraries
+        with CacheDirectory(None, Path()) as cache, suppress_info():
+            part_execution = Execution(Corpus.from_frame(part), execution.checkpoints, execution.device, cache)
             start = time.monotonic()
-            with suppress_info():
-                for component in components:
-                    component.build_index(sample_execution)
+            component.build_index(part_execution)
             seconds = time.monotonic() - start
             size = sum(file.stat().st_size for file in cache.directory.rglob("*") if file.is_file())
-    scale = len(docnos) / len(sample)
-    return scale * seconds, scale * size
+    return seconds, size

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,9 @@ INDEX_SAMPLE_SIZE = 64  # premises by which an index counts as complete
 class DenseStage(NetworkStage):
     """A stage that scores by cosine similarity between topic vectors and indexed text vectors."""
 
+    field: ClassVar[str]  # argument field that is indexed
+    input_type: ClassVar[Literal["query", "premise"]]  # which input of the network this field is
+
     def explain(self, execution: Execution, qid: str, docno: str) -> ScoreExplanation:
         """Break the score down by word piece, plus the rounding error of the stored vector."""
         explanation = super().explain(execution, qid, docno)
@@ -44,6 +47,11 @@ class DenseStage(NetworkStage):
 
     def build_index(self, execution: Execution) -> None:
         self._index_all(execution)
+
+    def select_unindexed(self, execution: Execution, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return the `documents` whose texts have no vectors."""
+        rows = self._get_vectors(execution).find([hash_text(self.input_type, text) for text in documents[self.field]])
+        return documents[rows < 0]
 
     @abstractmethod
     def _index_all(self, execution: Execution) -> Any:
@@ -89,6 +97,7 @@ def _hash_encoding_code() -> str:
 class DenseConclusionStage(DenseStage):
     """Dense retrieval of all premises of the nearest conclusions; topics and conclusions are encoded as queries."""
 
+    field, input_type = "conclusion", "query"
     checkpoint: str
 
     def search(self, execution: Execution) -> pd.DataFrame:
@@ -131,6 +140,7 @@ class DensePremiseStage(DenseStage):
     conclusions and the documents of `extra_candidates`.
     """
 
+    field = input_type = "premise"
     extra_candidates: Stage
     checkpoint: str
 
@@ -157,8 +167,7 @@ class DensePremiseStage(DenseStage):
             return False
         docnos = execution.documents.searchable_docnos
         sample = docnos[:: -(-len(docnos) // INDEX_SAMPLE_SIZE)]
-        premises = execution.documents.read_texts(sample)["premise"]
-        return bool((self._get_vectors(execution).find([hash_text("premise", text) for text in premises]) >= 0).all())
+        return self.select_unindexed(execution, execution.documents.read_texts(sample)).empty
 
     def score(self, execution: Execution, pairs: pd.DataFrame) -> np.ndarray:
         """Compute the cosine similarities (N,) of topics and premises, with premise vectors in the precision of the index."""

@@ -114,6 +114,10 @@ class Component(ABC):
     def build_index(self, execution: Execution) -> None:  # noqa: B027  most components have no index
         """Build and cache everything that this component needs of the collection and can compute without topics."""
 
+    def select_unindexed(self, execution: Execution, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return the `documents` without results that `build_index` caches by text: by default all."""
+        return documents
+
     def is_indexed(self, execution: Execution) -> bool:
         """Return whether `build_index` has cached all results that would take long to compute for a query."""
         return True
