@@ -1,9 +1,15 @@
 """Fixtures of the end-to-end tests: an execution, a tiny encoder, judgments, and an assertion that a command fails."""
 
 import json
+import logging
+import os
+import sys
+import warnings
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,6 +24,30 @@ Execute = Callable[..., Execution]
 Log = pytest.LogCaptureFixture
 RankAll = Callable[..., int]
 AssertFails = Callable[..., None]
+FORK = get_context("fork")
+
+
+class ForkedProcess:
+    """Replacement for Popen that runs a `training` command in a fork of this process, which has imported the program."""
+
+    def __init__(self, command: list[str], stdout: IO[bytes], **_: object) -> None:
+        def run_command() -> None:
+            warnings.resetwarnings()  # as in a separate process, no warning is an error, and the command configures the log
+            logging.getLogger().handlers.clear()
+            sys.stdout = sys.stderr = open(stdout.fileno(), "w", buffering=1, closefd=False)  # noqa: SIM115
+            os._exit(main(command[3:]))
+
+        self.process = FORK.Process(target=run_command)
+        self.process.start()
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, or None if the process is running."""
+        return self.process.exitcode
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None if the process is running."""
+        return self.returncode
 
 
 @pytest.fixture

@@ -5,12 +5,9 @@ import os
 import shutil
 import sys
 import time
-import warnings
 from collections.abc import Callable
-from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
 
 import pytest
 import torch
@@ -20,7 +17,7 @@ from submission.inference.pretrained import PretrainedEncoder
 from submission.paths import CHECKPOINT_DIR
 from submission.signals import install_handlers
 from tests.conftest import ROOT, SAMPLE, TINY_BERT, read_files
-from tests.endtoend.conftest import AssertFails, Capture, Log
+from tests.endtoend.conftest import FORK, AssertFails, Capture, ForkedProcess, Log
 from tests.unit.training.data.quality_files import write_ukp, write_webis
 from tests.unit.training.data.tagging_files import write_tagged
 from training.__main__ import main
@@ -28,7 +25,6 @@ from training.cli import scheduler
 from training.cli.scheduler import Records, Scheduler
 from training.cli.steps import Sources, Step, build_graph
 
-FORK = get_context("fork")  # child processes need not import the program again
 QRELS = SAMPLE.parent / "sample.qrels"
 TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
 # Replacement for Python: log the start (with GPU and flags) and the end of a step, write its output, and fail for `broken`.
@@ -154,28 +150,6 @@ def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, a
     assert ["deepct:", "cannot", "be", "made,", "missing", "--qrels"] in lines
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
     assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")
-
-
-class ForkedProcess:
-    """Replacement for Popen that runs a `training` command in a fork of the test's process, which starts at once."""
-
-    def __init__(self, command: list[str], stdout: IO[bytes], **_: object) -> None:
-        def run_command() -> None:
-            warnings.resetwarnings()  # as in a separate process, no warning is an error
-            sys.stdout = sys.stderr = open(stdout.fileno(), "w", buffering=1, closefd=False)  # noqa: SIM115
-            os._exit(main(command[3:]))
-
-        self._process = FORK.Process(target=run_command)
-        self._process.start()
-
-    @property
-    def returncode(self) -> int | None:
-        """Exit code, or None if the process is running."""
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        """Return the exit code, or None if the process is running."""
-        return self.returncode
 
 
 @pytest.fixture

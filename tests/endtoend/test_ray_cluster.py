@@ -25,8 +25,8 @@ from submission.retrieval import dense
 from submission.signals import SIGNAL_EXIT_CODES
 from submission.storage.artifact_store import ArtifactStore
 from submission.systems import neural
-from submission.systems.catalogue import SYSTEMS
 from tests.conftest import ROOT, read_files
+from tests.contract.conftest import KINDS
 from tests.endtoend.conftest import Capture, RankAll
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and sockets open
@@ -47,13 +47,14 @@ def nodes() -> Iterator[Cluster]:
 
 def test_ray_runs_equal_local_runs(nodes: Cluster, rank_all: RankAll, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ranker, "shard_size", 100)
-    ray = ("--engine", "ray", "--ray-address", nodes.address)
-    assert rank_all("local") == 0
+    systems = [flag for name in KINDS for flag in ("--system", name)]
+    ray = (*systems, "--engine", "ray", "--ray-address", nodes.address)
+    assert rank_all("local", *systems) == 0
     assert rank_all("ray", *ray) == 0
     assert rank_all("shared", *ray, "--cache-dir", str(tmp_path / "work"), "--shared-cache") == 0
     local, remote, shared = (read_files(tmp_path / name) for name in ("local", "ray", "shared"))
     assert local == remote == shared
-    assert len(local) == len(SYSTEMS) + 2
+    assert len(local) == len(KINDS) + 2
     assert "2 nodes, 2 CPU cores, 0 GPUs" in (tmp_path / "ray" / "ir-metadata.yml").read_text()
 
 

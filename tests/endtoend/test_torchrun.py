@@ -1,18 +1,18 @@
-"""Tests of `fit` in two torchrun processes that are killed and resumed."""
+"""Tests of `fit` in two processes, started by torchrun or like it, that are killed and resumed."""
 
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.conftest import KNRM_RECIPE, ROOT, read_files
-from tests.endtoend.conftest import Command
+from tests.endtoend.conftest import Command, ForkedProcess
 from training.__main__ import main
 
 SETTINGS = "dropout = 0.0\n[training]\nmax_steps = 20\nmicro_batch_size = 8"  # validates every fifth step
@@ -31,20 +31,18 @@ def fit(work_dir: Path, tmp_path: Path) -> Command:
     return arguments
 
 
-def start_torchrun(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
-    """Start two training processes with torchrun."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training", *arguments],
-        env=environment, cwd=folder, text=True, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def wait_for_success(process: subprocess.Popen[str]) -> str:
-    """Wait for a process to succeed and return its standard error."""
-    stderr = process.communicate()[1]
-    assert process.returncode == 0, stderr
-    return stderr
+def start_pair(arguments: list[str], log: Path) -> list[ForkedProcess]:
+    """Fork two training processes with the environment variables of torchrun."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    with pytest.MonkeyPatch.context() as patch, log.open("wb") as stream:
+        processes = []
+        for rank in "01":
+            for name, value in {**variables, "RANK": rank, "LOCAL_RANK": rank}.items():
+                patch.setenv(name, value)
+            processes.append(ForkedProcess([sys.executable, "-m", "training", *arguments], stream))
+        return processes
 
 
 def read_log(directory: Path) -> list[dict[str, float]]:
@@ -55,7 +53,11 @@ def read_log(directory: Path) -> list[dict[str, float]]:
 
 @pytest.mark.slow
 def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_path: Path) -> None:
-    stderr = wait_for_success(start_torchrun(fit("whole"), tmp_path))
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [*torchrun, *fit("whole")]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert main(fit("one")) == 0
     single, pair = read_log(tmp_path / "one"), read_log(tmp_path / "whole")
     assert [row["step"] for row in pair] == [row["step"] for row in single] == [5, 10, 15, 20]
@@ -63,16 +65,19 @@ def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_pat
     assert max(row["loss"] for row in pair) - min(row["loss"] for row in pair) > 0.02
     provenance = json.loads((tmp_path / "whole" / "checkpoints" / "knrm" / "provenance.json").read_text())
     assert provenance["machine"].endswith(" cpu × 2")
-    assert stderr.count("Epoch 0.") == len([row for row in single if row["epoch"] < 1])  # only rank 0 logs
+    assert done.stderr.count("Epoch 0.") == len([row for row in single if row["epoch"] < 1])  # only rank 0 logs
 
     arguments = fit("killed")
-    process, deadline = start_torchrun(arguments, tmp_path), time.monotonic() + 120
+    processes, deadline = start_pair(arguments, tmp_path / "killed.log"), time.monotonic() + 120
     while len(read_log(tmp_path / "killed")) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    for child in [*psutil.Process(process.pid).children(recursive=True), process]:  # each process has its own session
-        child.kill()
-    process.communicate()
+    for item in processes:
+        item.process.kill()
+        item.process.join()
     assert 2 <= len(read_log(tmp_path / "killed")) < 4
-    assert "Resuming at step" in wait_for_success(start_torchrun(arguments, tmp_path))
+    for item in start_pair(arguments, tmp_path / "resumed.log"):
+        item.process.join()
+        assert item.returncode == 0
+    assert "Resuming at step" in (tmp_path / "resumed.log").read_text()
     assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert read_log(tmp_path / "killed") == pair
