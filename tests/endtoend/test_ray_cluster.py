@@ -28,6 +28,7 @@ from submission.systems import neural
 from tests.conftest import ROOT, read_files
 from tests.contract.conftest import KINDS
 from tests.endtoend.conftest import Capture, RankAll
+from tests.endtoend.slow_shards import compute_slowly
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray leaves files and sockets open
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
@@ -71,13 +72,6 @@ def test_ray_index_equals_a_local_index(
     for name, content in local.items():
         has_any_order = name.startswith("vectors-")
         assert content == remote[name] or (has_any_order and sorted(content) == sorted(remote[name])), name
-
-
-def compute_slowly(folder: Path, index: int) -> bytes:
-    """Create a trace file named after the shard and the process id, wait for 0.4 s, and return the shard's bytes."""
-    (folder / f"{index}-{os.getpid()}").touch()
-    time.sleep(0.4)
-    return b"%d" % index * 1000
 
 
 def find_busy_worker(traces: Path) -> int:

@@ -1,4 +1,7 @@
-"""Tests of experiments: order, caching and repair of results, and the end of worker processes."""
+"""Tests of experiments: order, caching and repair of results, and the end of worker processes.
+
+Workers import this module, so it does not import the conftest module, which takes seconds.
+"""
 
 import logging
 import os
@@ -18,7 +21,6 @@ import torch
 
 from submission.errors import TrainingError
 from submission.paths import PROJECT_DIR
-from tests.conftest import Log
 from training.experiment import Experiment, run_experiment
 from training.parallel import get_default_process_count
 
@@ -34,6 +36,7 @@ class SquareResult(msgspec.Struct):
     process: int
 
 
+Log = pytest.LogCaptureFixture
 CELLS = [Square("a", 3), Square("b", 1), Square("a", 2), Square("c", 9)]
 
 
