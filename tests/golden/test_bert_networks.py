@@ -1,4 +1,4 @@
-"""BERT rankers compared with values of the reference code (deviations: CONTRIBUTING.md)."""
+"""BERT rankers compared with values of the reference code."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""DeepCT compared with values of the reference code (deviations: CONTRIBUTING.md)."""
+"""DeepCT compared with values of the reference code."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Listwise losses compared with values of TF-Ranking (deviations: CONTRIBUTING.md)."""
+"""Listwise losses compared with values of TF-Ranking."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""TARGER's tagger compared with the reference code, for both RNN cells (deviations: CONTRIBUTING.md)."""
+"""TARGER's tagger compared with the reference code, for both RNN cells."""
 
 import json
 
