@@ -24,6 +24,7 @@ from training.__main__ import main
 from training.cli import scheduler
 from training.cli.scheduler import Records, Scheduler
 from training.cli.steps import Sources, Step, build_graph
+from training.fusion import evaluation
 
 QRELS = SAMPLE.parent / "sample.qrels"
 TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
@@ -175,6 +176,7 @@ def test_all_checkpoints_are_made_from_the_sample(
     write_webis(tmp_path / "data" / "quality")
     write_tagged(tmp_path / "data" / "tags")
     monkeypatch.setattr(scheduler, "subprocess", SimpleNamespace(Popen=ForkedProcess))
+    monkeypatch.setattr(evaluation, "N_REPETITIONS", 2)
     work, released = tmp_path / "work", tmp_path / "released"
     command = ["all", "-i", str(SAMPLE), "--work-dir", str(work), "--data", str(tmp_path / "data"), "--qrels", str(QRELS)]
     command += ["--recipes", str(tiny_configs), "--device", "cpu", "--processes", "2", "--checkpoints", str(released)]
