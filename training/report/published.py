@@ -44,12 +44,12 @@ from submission.errors import InputError
 from submission.paths import PROJECT_DIR
 from submission.storage.atomic_files import write_atomic
 from training.paths import PUBLISHED, RESULTS
+from training.published import SPREAD, read_figures
 
 PAGE = RESULTS / "published.md"
 REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN = "reproduced", "better", "worse", "not comparable", "not run"
 VERDICTS = (REPRODUCED, BETTER, WORSE, NOT_COMPARABLE, NOT_RUN)
 N_LARGEST = 5  # number of differences listed at the top of the page
-SPREAD = " ± "  # separates a published figure from its standard deviation
 SPREADS = 2.0  # standard deviations within which a figure is reproduced
 OPTIONS = {"file", "value", "spread", "low", "high", "scale", "ours"}  # keys of rows and measures that are no filters
 
@@ -131,7 +131,7 @@ def write_published(page: Path = PAGE) -> None:
 def load_publication(file: Path) -> Publication:
     """Load a publication's figures and ours from its .toml file and the .csv file of the same name."""
     config = tomllib.loads(file.read_text(encoding="utf-8"))
-    table = pd.read_csv(file.with_suffix(".csv"), dtype=str, keep_default_na=False)
+    table = read_figures(file.with_suffix(".csv"))
     tables = {str(name): rows for name, rows in table.groupby("item", sort=False)}
     items = {str(item["name"]): item for item in config["item"]}
     if unmatched := sorted(tables.keys() ^ items.keys()):

@@ -8,47 +8,30 @@ import pandas as pd
 from training.evaluation.plots import LengthPanel
 from training.evaluation.significance import bootstrap_means
 from training.evaluation.similarity import correlate, group_rows_by_topic
+from training.published import load_figures
 from training.studies.argument_quality.metrics import (
-    CORRELATIONS,
-    NDCG_EXPONENTIAL,
     count_argument_words,
     evaluate_by_topic,
 )
 from training.studies.argument_quality.protocol import Cell, SettingRunner
 from training.tuning import quality_grid
 
-PUBLISHED_MEASURES = (*CORRELATIONS, *NDCG_EXPONENTIAL)  # the gains of TF-Ranking's NDCG are exponential
+PUBLISHED_MEASURES = {  # ours → theirs; the gains of TF-Ranking's NDCG are exponential
+    "Pearson": "Pearson", "Spearman": "Spearman", "Kendall": "Kendall's tau",
+    "nDCG@5 exponential": "NDCG@5", "nDCG@10 exponential": "NDCG@10", "nDCG@15 exponential": "NDCG@15",
+}  # fmt: skip
 PUBLISHED_ENSEMBLE = "ensemble of Favreau 2022"
 PUBLISHED_ENSEMBLES: dict[tuple[str, ...], tuple[str, ...]] = {  # losses of its members by training data
     ("ukp",): ("mse", "hinge", "logistic", "approx_ndcg"),
     ("ibm",): ("mse", "hinge", "logistic", "softmax", "list_mle"),
 }
-# Results of Favreau et al. (2022), table 5: PUBLISHED_MEASURES by setting and network; "pointwise" is BERT there.
-PUBLISHED: dict[str, dict[str, tuple[float, ...]]] = {
-    "ukp": {
-        "pointwise": (0.44, 0.56, 0.40, 0.53, 0.62, 0.68),
-        "mse": (0.45, 0.68, 0.51, 0.59, 0.67, 0.72),
-        "hinge": (0.44, 0.60, 0.46, 0.63, 0.72, 0.75),
-        "logistic": (0.38, 0.59, 0.45, 0.43, 0.57, 0.61),
-        "softmax": (0.40, 0.67, 0.51, 0.49, 0.61, 0.66),
-        "list_mle": (0.36, 0.61, 0.45, 0.36, 0.54, 0.60),
-        "approx_ndcg": (0.47, 0.59, 0.44, 0.54, 0.66, 0.69),
-        PUBLISHED_ENSEMBLE: (0.48, 0.68, 0.51, 0.60, 0.72, 0.77),
-        "Potash et al. 2019": (0.48, 0.69, 0.52),
-    },
-    "ibm": {
-        "pointwise": (0.42, 0.41, 0.22, 0.55, 0.60, 0.63),
-        "mse": (0.30, 0.29, 0.20, 0.63, 0.64, 0.66),
-        "hinge": (0.31, 0.31, 0.21, 0.61, 0.63, 0.64),
-        "logistic": (0.33, 0.34, 0.24, 0.60, 0.63, 0.66),
-        "softmax": (0.34, 0.33, 0.23, 0.57, 0.61, 0.62),
-        "list_mle": (0.32, 0.31, 0.21, 0.58, 0.61, 0.64),
-        "approx_ndcg": (0.29, 0.32, 0.22, 0.62, 0.64, 0.67),
-        PUBLISHED_ENSEMBLE: (0.35, 0.34, 0.23, 0.64, 0.67, 0.66),
-    },
-}
-
-
+# tables of Favreau et al. (2022) by setting, and their rows by network
+PUBLISHED_TABLES = {"ukp": "Table 5, UKP Rank", "ibm": "Table 5, IBM-ArgQ"}
+PUBLISHED_ROWS = {
+    "pointwise": "BERT (pointwise)", "mse": "MSE loss", "hinge": "hinge loss", "logistic": "logistic loss",
+    "softmax": "softmax loss", "list_mle": "list MLE", "approx_ndcg": "ApproxNDCG loss", PUBLISHED_ENSEMBLE: "ensemble",
+    "Potash et al. 2019": "Potash et al. 2019",
+}  # fmt: skip
 # columns of Webis-ArgQuality-20 by judged dimension of quality
 QUALITY_DIMENSIONS = {"combined": "score", **{name: name for name in ("rhetorical", "logical", "dialectical")}}
 DEV_SPEARMAN = "Spearman (dev)"  # selects the loss
@@ -64,9 +47,7 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
     """Tabulate the measures of each network on each test set (and dimension of quality), and the published results."""
     rows: Rows = []
     for test_set, mask in _mask_test_sets(runner).items():
-        published = {
-            name: dict(zip(PUBLISHED_MEASURES, values, strict=False)) for name, values in PUBLISHED.get(setting, {}).items()
-        }
+        published = _load_published(setting)
         for target, column in (QUALITY_DIMENSIONS if test_set == "webis" else {"": "score"}).items():
             judgments = runner.table[mask].assign(score=runner.table[column])
             for network, seeds in networks.items():
@@ -76,6 +57,16 @@ def tabulate_test_sets(setting: str, runner: SettingRunner, networks: ScoresByNe
             key = dict(zip(KEY_COLUMNS, (setting, test_set, "", network), strict=True))
             rows += [{**key, "measure": measure, "published": value} for measure, value in values.items()]
     return rows
+
+
+def _load_published(setting: str) -> dict[str, dict[str, float]]:
+    """Load the published results of each network by measure."""
+    figures = load_figures("tfr_bert", PUBLISHED_TABLES.get(setting, ""))
+    results = {
+        network: {measure: float(figures[row, name]) for measure, name in PUBLISHED_MEASURES.items() if (row, name) in figures}
+        for network, row in PUBLISHED_ROWS.items()
+    }
+    return {network: values for network, values in results.items() if values}
 
 
 def tabulate_dev(setting: str, runner: SettingRunner, scores_by_cell: Mapping[Cell, np.ndarray]) -> Rows:

@@ -1,7 +1,5 @@
 """Compute metrics in percent: for graded labels Spearman's correlation, for binary labels F1 at a threshold tuned on dev."""
 
-from typing import NamedTuple
-
 import numpy as np
 from scipy.stats import spearmanr
 from sentence_transformers.sentence_transformer.evaluation import BinaryClassificationEvaluator
@@ -9,51 +7,6 @@ from sklearn.metrics import f1_score
 
 from submission.errors import TrainingError
 from training.data.datasets.sentence_pairs import PairDataset
-
-
-class PublishedResult(NamedTuple):
-    """Result of a network in Thakur et al. (2021), in percent: means and standard deviations over seeds."""
-
-    test: float
-    test_sd: float | None
-    dev: float
-    dev_sd: float | None
-    silver_pairs: int = 0
-
-
-PUBLISHED: dict[str, dict[str, PublishedResult]] = {
-    "bws_cross": {
-        "baseline": PublishedResult(5.53, None, 6.31, None),
-        "cross_encoder": PublishedResult(65.78, 0.78, 62.17, 0.83),
-        "bi_encoder": PublishedResult(60.54, 0.99, 54.90, 0.88),
-        "random": PublishedResult(59.95, 0.70, 57.36, 0.80, 723_540),
-        "kde": PublishedResult(61.49, 0.71, 57.71, 0.85, 559_630),
-        "bm25": PublishedResult(61.48, 0.73, 57.95, 0.98, 11_694),
-        "semantic": PublishedResult(61.05, 1.02, 56.84, 1.22, 18_824),
-        "bm25_semantic": PublishedResult(59.41, 0.98, 57.83, 0.69, 28_771),
-    },
-    "bws_in": {
-        "baseline": PublishedResult(6.98, None, 5.06, None),
-        "cross_encoder": PublishedResult(66.54, 0.94, 66.23, 0.96),
-        "bi_encoder": PublishedResult(63.77, 2.29, 62.75, 1.16),
-        "random": PublishedResult(64.54, 1.90, 67.83, 0.43, 565_820),
-        "kde": PublishedResult(69.76, 0.50, 66.14, 0.72, 394_252),
-        "bm25": PublishedResult(68.63, 0.79, 65.37, 1.18, 9_236),
-        "semantic": PublishedResult(68.06, 0.93, 66.21, 0.92, 11_816),
-        "bm25_semantic": PublishedResult(63.30, 1.34, 68.45, 0.57, 19_830),
-    },
-    "mrpc": {
-        "baseline": PublishedResult(80.80, None, 80.75, None),
-        "cross_encoder": PublishedResult(89.00, 0.56, 89.75, 0.46),
-        "bi_encoder": PublishedResult(84.39, 0.51, 87.37, 0.52),
-        "random": PublishedResult(82.28, 0.38, 84.12, 0.64, 1_000_000),
-        "kde": PublishedResult(84.33, 0.27, 87.04, 0.29, 32_353),
-        "bm25": PublishedResult(85.46, 0.52, 88.04, 0.51, 10_637),
-        "semantic": PublishedResult(82.42, 0.32, 83.52, 0.27, 18_292),
-        "bm25_semantic": PublishedResult(82.68, 0.33, 85.26, 0.56, 25_867),
-    },
-}
-
 
 SPEARMAN, F1 = "Spearman", "F1"
 

@@ -15,7 +15,8 @@ from submission.storage.cache_directory import CacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.experiment import Experiment, run_experiment
-from training.studies.augmented_sbert.metrics import F1, PUBLISHED, SPEARMAN, PublishedResult
+from training.studies.augmented_sbert.metrics import F1, SPEARMAN
+from training.studies.augmented_sbert.published import load_result
 from training.studies.augmented_sbert.trial import (
     ADAPTED,
     BASELINE,
@@ -172,11 +173,10 @@ def _summarise(gold: dict[str, PairDataset], results: dict[Cell, TrialResult]) -
             group = [result for cell, result in results.items() if cell.task == task and _format_name(cell) == name]
             values = pd.DataFrame([(result.test, result.dev, result.silver_pairs, result.seconds) for result in group])
             means, deviations = values.mean(), values.std()
-            published_result = PUBLISHED[task].get(name, PublishedResult(*[None] * 5))  # type: ignore[arg-type]  # an empty row
             rows.append({
                 "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": name,
                 "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
                 "repetitions": len(group), "silver_pairs": means[2], "seconds": means[3],
-                **{f"published_{field}": value for field, value in published_result._asdict().items()},
+                **{f"published_{field}": value for field, value in load_result(task, name)._asdict().items()},
             })  # fmt: skip
     return pd.DataFrame(rows)

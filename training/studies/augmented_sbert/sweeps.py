@@ -17,6 +17,7 @@ from training.data.datasets.sentence_pairs import LOADERS, PairDataset
 from training.data.work_directory import hash_json
 from training.experiment import Experiment, run_experiment
 from training.studies.augmented_sbert.metrics import F1, SPEARMAN
+from training.studies.augmented_sbert.published import load_sweep_result
 from training.studies.augmented_sbert.trial import (
     BI_ENCODER,
     BM25,
@@ -68,27 +69,6 @@ SWEEPS = {
     GOLD_PAIRS: Sweep(BWS, (CROSS_ENCODER, BI_ENCODER), (125, 250, 500, 1000, 2000)),  # figure 1, there for STSb
     "step_fraction": Sweep(ALL, (PARTIAL,), (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0), repetition_factor=5),  # figure 6
 }
-
-# Test results in percent by sweep, task and network, in the order of the sweep's values; those of GOLD are in `metrics`.
-PUBLISHED: dict[str, dict[tuple[str, str], tuple[float, ...]]] = {
-    "single_seed": {
-        ("bws_cross", CROSS_ENCODER): (65.06,),
-        ("bws_cross", BI_ENCODER): (58.04,),
-        ("bws_in", CROSS_ENCODER): (65.91,),
-        ("bws_in", BI_ENCODER): (61.20,),
-        ("mrpc", CROSS_ENCODER): (88.95,),
-        ("mrpc", BI_ENCODER): (84.44,),
-    },
-    "bm25_k": {
-        ("bws_cross", BM25): (60.02, 60.23, 61.48, 60.65, 60.89, 61.47),
-        ("bws_in", BM25): (66.26, 68.63, 67.49, 67.38, 67.74, 68.08),
-    },
-    "semantic_k": {
-        ("bws_cross", SEMANTIC): (60.57, 60.51, 60.76, 61.04, 60.74, 60.87),
-        ("bws_in", SEMANTIC): (65.39, 68.06, 67.01, 66.78, 66.95, 65.93),
-    },
-}
-
 
 TrialKey = tuple[str, str, int, float]  # sweep, task, repetition and value
 
@@ -224,12 +204,11 @@ def summarise(gold: Mapping[str, PairDataset], results: Mapping[Cell, TrialResul
             (result.test, result.dev, result.silver_pairs, result.silver_low, result.silver_high) for result in group
         ])  # fmt: skip
         means, deviations = values.mean(), values.std()
-        published = dict(zip(SWEEPS[name].values, PUBLISHED.get(name, {}).get((task, network), ()), strict=False))
         row = {
             "sweep": name, "task": task, "measure": F1 if gold[task].is_binary else SPEARMAN, "network": network,
             "value": value, "test": means[0], "test_sd": deviations[0], "dev": means[1], "dev_sd": deviations[1],
             "repetitions": len(group), "silver_pairs": means[2], "silver_low": means[3], "silver_high": means[4],
-            "published_test": published.get(value),
+            "published_test": load_sweep_result(name, task, network, value),
         }  # fmt: skip
         if network == PARTIAL and len(group) > 1:
             final = pd.Series([result.dev for result in groups[name, task, network, 1.0]])
