@@ -29,10 +29,8 @@ from submission.systems.execution import CheckpointStore, Execution, iter_compon
 from tests.benchmarks.benchmark import Result, compare_with_target, run_process, time_call
 from tests.benchmarks.synthetic_inputs import describe_corpus, load_collection, sample_rows
 
-QUESTIONS = 50  # per interface
 
-
-def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: int) -> list[Result]:
+def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: int, question_count: int = 50) -> list[Result]:
     """Compare the times of first and further answers with targets, and the size of the index with that of the corpus.
 
     Args:
@@ -40,6 +38,7 @@ def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: 
         cache_dir: Cache directory for the index, which is built if it is missing.
         limit: Target of the median time of further answers, in seconds.
         repetitions: Number of processes whose first answer is timed.
+        question_count: Number of further questions per interface.
     """
     system, checkpoints = get_system(PRIMARY_SYSTEM), CheckpointStore(CHECKPOINT_DIR)
     corpus, collection = Corpus.from_paths(directory), load_collection(directory)
@@ -49,14 +48,14 @@ def measure_search(directory: Path, cache_dir: Path, limit: float, repetitions: 
     files = [file for file in cache_dir.rglob("*") if file.is_file()], find_corpus_files(directory)
     sizes = [sum(file.stat().st_size for file in part) for part in files]
     conclusions = collection.drop_duplicates("conclusion").assign(conclusion=lambda frame: frame["conclusion"].str[:200])
-    questions = sample_rows(conclusions, 2 * QUESTIONS + 2, can_repeat=True)["conclusion"].tolist()
+    questions = sample_rows(conclusions, 2 * question_count + 2, can_repeat=True)["conclusion"].tolist()
     flags = ["-i", directory, "--cache-dir", cache_dir, "--device", "cpu", "--system", PRIMARY_SYSTEM]
     starts = [time_call(lambda: run_process("-m", "submission", "search", *flags, questions[0])) for _ in range(repetitions)]
     with Searcher(corpus, checkpoints, CPU, cache_dir) as searcher, SearchServer(searcher, [system], 5, 0) as server:
         searcher.search(questions[1], [system], SearchOptions())
         ask = partial(searcher.search, systems=[system], options=SearchOptions())
-        times = [time_call(partial(ask, question)) for question in questions[2 : 2 + QUESTIONS]]
-        queries = [urlencode({"q": question}) for question in questions[2 + QUESTIONS :]]
+        times = [time_call(partial(ask, question)) for question in questions[2 : 2 + question_count]]
+        queries = [urlencode({"q": question}) for question in questions[2 + question_count :]]
         page_times = [time_call(partial(server.respond, query)) for query in queries]
     task = f"{PRIMARY_SYSTEM}, {describe_corpus(directory)}, indexed"
     return [

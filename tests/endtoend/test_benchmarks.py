@@ -27,7 +27,7 @@ SMALL: dict[str, Callable[[Path], Sequence[Benchmark | Result]]] = {
     "term_index": lambda work: indexes.measure_term_index(SAMPLE, work),
     "read_runs": lambda _: [reading.measure_run(1)],
     "memory": lambda work: [compare_with_target("", rank.rank(SAMPLE, work, None, ["bm25"]).peak, 9, "GB")],
-    "search": lambda work: search.measure_search(SAMPLE, work, 0.3, 1),
+    "search": lambda work: search.measure_search(SAMPLE, work, 0.3, 1, 2),
     "corpus": lambda work: reading.measure_corpus(write_full_size(SAMPLE, work / "full", 1200), work, 1),
 }
 

@@ -55,7 +55,8 @@ def test_page_has_each_published_figure():
 def test_all_figures_are_shown_and_differences_have_reasons(publications, tmp_path: Path):
     write_published(tmp_path / "published.html")
     page = (tmp_path / "published.html").read_text(encoding="utf-8")
-    figures = [(item.name, figure) for publication in publications for item in publication.items for figure in item.figures]
+    items = [(f"{publication.name}, {item.name}", item) for publication in publications for item in publication.items]
+    figures = [(name, figure) for name, item in items for figure in item.figures]
     assert page.count('<td class="number">') >= 3 * len(figures)
     assert len({name for name, figure in figures if figure.verdict == NOT_RUN}) <= MAX_ITEMS_NOT_RUN
     assert not [(name, figure) for name, figure in figures if figure.verdict.startswith("not") and not figure.reason]
