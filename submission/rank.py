@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from submission.data.dataset import Dataset
-from submission.data.input_files import find_files
 from submission.data.orders import Order
 from submission.data.runs import find_run
 from submission.engine.base import Engine
@@ -15,10 +14,9 @@ from submission.engine.factory import open_chosen_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError, abbreviate_list
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
-from submission.output.run_directory import PRIMARY_RUN_FILE, RunDirectory
+from submission.output.run_directory import PRIMARY_RUN_FILE, RunDirectory, list_other_runs
 from submission.output.runs import check_tag, format_run
 from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
-from submission.storage.atomic_files import get_printable_name
 from submission.storage.cache_usage import RecordingCacheDirectory
 from submission.storage.code_fingerprint import code_fingerprint
 from submission.systems import catalogue
@@ -82,8 +80,9 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
     dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)
-    if options.input_run:
-        _log_other_runs(options.input_run)
+    if options.input_run and (other_runs := list_other_runs(options.input_run)):
+        message = "re-ranking %s; for another run, pass its file to --input-run: %s"
+        log.info(message, find_run(options.input_run), abbreviate_list(other_runs))
     depth = _choose_depth(options, dataset)
     failures: dict[str, Exception] = {}
     cache_directory = RecordingCacheDirectory(options.cache_dir, options.output_dir)
@@ -120,14 +119,6 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
         cause = f"systems failed: {', '.join(failures)} (see the errors above)"
         raise SystemsFailedError(f"{cause}; the other runs are in {options.output_dir}")
     log.info("%d runs in %s", len(systems), options.output_dir)
-
-
-def _log_other_runs(input_run: Path) -> None:
-    """Log which run of a directory is re-ranked, and how to choose another."""
-    run = find_run(input_run)
-    other_names = [name for file in find_files([input_run], "*.txt") if (name := get_printable_name(file)) != run.name]
-    if run != input_run and other_names:
-        log.info("re-ranking %s; for another run, pass its file to --input-run: %s", run, abbreviate_list(other_names))
 
 
 def _choose_depth(options: RankOptions, dataset: Dataset) -> int:

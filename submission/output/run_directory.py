@@ -5,15 +5,24 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
+from submission.data.input_files import find_files
+from submission.data.runs import find_run
 from submission.errors import OutputError
 from submission.storage.artifact_store import ArtifactStore
-from submission.storage.atomic_files import create_directory, read_regular, remove_stale_files, write_atomic
+from submission.storage.atomic_files import create_directory, get_printable_name, read_regular, remove_stale_files, write_atomic
 from submission.storage.cache_directory import remove_stale_directories
 from submission.storage.locks import lock_directory
 
 FINGERPRINT_FILE = "fingerprint.json"
 PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
 METADATA_FILE = "ir-metadata.yml"
+
+
+def list_other_runs(path: Path) -> list[str]:
+    """Return the names of the .txt files in a directory besides the run that is read from it; [] for a run file."""
+    run = find_run(path)
+    names = [get_printable_name(file) for file in find_files([path], "*.txt")]
+    return [name for name in names if name != run.name] if run != path else []
 
 
 class RunDirectory:

@@ -113,15 +113,14 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
 
 def _describe_choice(path: Path) -> str:
     """Return a line that names the compared run of a directory, and its other runs; "" for a file."""
-    from submission.data.input_files import find_files
     from submission.data.runs import find_run
+    from submission.output.run_directory import list_other_runs
 
     if not path.is_dir():
         return ""
-    run = find_run(path)
-    other_names = [file.name for file in find_files([path], "*.txt") if file.name != run.name]
-    note = f"; not compared: {abbreviate_list(other_names)}" if other_names else ""
-    return f"{path}: {run.name} is compared{note}\n"
+    other_runs = list_other_runs(path)
+    note = f"; not compared: {abbreviate_list(other_runs)}" if other_runs else ""
+    return f"{path}: {find_run(path).name} is compared{note}\n"
 
 
 def _compare_runs(args: argparse.Namespace) -> None:

@@ -79,7 +79,7 @@ def tabulate_results(
             values = nested.evaluate(system.name) if year is tuning else None
             protocol = NESTED
             if values is None:
-                values = evaluate_run(read_run(find_run(year.runs, system.name)), qrels)
+                values = evaluate_run(read_run(find_system_run(year.runs, system.name)), qrels)
                 protocol = SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
             if protocol == HELD_OUT:
                 require_held_out(system, year.qrels, execution.checkpoints.directory)
@@ -93,7 +93,7 @@ def tabulate_results(
     }
 
 
-def find_run(directory: Path, system: str) -> Path:
+def find_system_run(directory: Path, system: str) -> Path:
     """Return the run <team>-<system>.txt in a directory; raise InputError unless there is exactly one."""
     files = sorted(directory.glob(f"*-{system}.txt"))
     if len(files) != 1:
