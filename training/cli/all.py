@@ -37,7 +37,16 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--processes", "--jobs", type=count, metavar="N", help=help_text)
     help_text = "maximum number of processes per GPU"
     parser.add_argument("--gpu-processes", type=count, default=3, metavar="N", help=help_text)
-    parser.add_argument("--plan", action="store_true", help="only print the plan")
+    help_text = (
+        "only print the plan; states: new, started (interrupted, resumed by the next call), outdated (made from other inputs, "
+        "settings or code, made again) and finished"
+    )
+    parser.add_argument("--plan", action="store_true", help=help_text)
+    verdicts = (
+        "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data: not compared, "
+        "since the stored checkpoint was made from other data; not stored: there is no stored checkpoint"
+    )
+    parser.epilog = f"verdicts: {verdicts}. {parser.epilog}"
 
 
 def _make_all(args: argparse.Namespace) -> None:
@@ -55,7 +64,8 @@ def _make_all(args: argparse.Namespace) -> None:
     selection = _select_steps(steps, args.only)
     records = Records({name: steps[name] for name in selection}, args.work_dir)
     seconds = _estimate_seconds(selection, records, device)
-    print(_format_plan(steps, selection, records, seconds), flush=True)
+    relevant_steps = {name: steps[name] for name in selection} if args.only else steps
+    print(_format_plan(relevant_steps, selection, records, seconds), flush=True)
     if args.plan:
         return
     gpus = _list_gpus(device, args.gpu_processes)
@@ -114,7 +124,7 @@ def _estimate_seconds(names: Iterable[str], records: Records, device: str) -> di
 
 
 def _format_plan(steps: Mapping[str, Step], selection: Iterable[str], records: Records, seconds: Mapping[str, float]) -> str:
-    """Format the plan: selected steps with their states, durations and requirements, and what other steps are missing."""
+    """Format the plan: selected steps with their states, durations and requirements, and what the other steps are missing."""
     from submission.errors import abbreviate_list, pluralise
     from training.cli.scheduler import FINISHED
 
@@ -124,12 +134,13 @@ def _format_plan(steps: Mapping[str, Step], selection: Iterable[str], records: R
         lines.append(f"{name:26}{state:10}{_format_duration(seconds[name]):>7}  {abbreviate_list(steps[name].requires)}")
     lines += [f"{name}: cannot be made, missing {', '.join(step.missing)}" for name, step in steps.items() if step.missing]
     remaining = [seconds[name] for name, state in states.items() if state != FINISHED]
-    unknown = f", and {pluralise(remaining.count(0), 'step')} of unknown duration" if 0 in remaining else ""
-    return "\n".join([*lines, f"remaining: about {_format_duration(sum(remaining))} of computing{unknown}", ""])
+    totals = [f"about {_format_duration(sum(remaining))} of computing"] if any(remaining) else []
+    totals += [f"{pluralise(remaining.count(0), 'step')} of unknown duration"] if 0 in remaining else []
+    return "\n".join([*lines, f"remaining: {' and '.join(totals) or 'nothing'}", ""])
 
 
 def _format_duration(seconds: float) -> str:
-    return "–" if not seconds else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"  # noqa: RUF001 a dash
+    return "unknown" if not seconds else f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
