@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,18 +33,23 @@ def fit(work_dir: Path, tmp_path: Path) -> Command:
     return arguments
 
 
-def start_pair(arguments: list[str], log: Path) -> list[ForkedProcess]:
-    """Fork two training processes with the environment variables of torchrun."""
+@contextmanager
+def run_pair(arguments: list[str], log: Path) -> Iterator[list[ForkedProcess]]:
+    """Fork two training processes with the environment variables of torchrun; kill them at the end of the `with` block."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    variables, processes = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}, []
     with pytest.MonkeyPatch.context() as patch, log.open("wb") as stream:
-        processes = []
         for rank in "01":
             for name, value in {**variables, "RANK": rank, "LOCAL_RANK": rank}.items():
                 patch.setenv(name, value)
             processes.append(ForkedProcess([sys.executable, "-m", "training", *arguments], stream))
-        return processes
+    try:
+        yield processes
+    finally:
+        for item in processes:
+            item.process.kill()
+            item.process.join()
 
 
 def read_log(directory: Path) -> list[dict[str, float]]:
@@ -68,16 +75,15 @@ def test_two_killed_processes_resume_and_equal_one_process(fit: Command, tmp_pat
     assert done.stderr.count("Epoch 0.") == len([row for row in single if row["epoch"] < 1])  # only rank 0 logs
 
     arguments = fit("killed")
-    processes, deadline = start_pair(arguments, tmp_path / "killed.log"), time.monotonic() + 120
-    while len(read_log(tmp_path / "killed")) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    for item in processes:
-        item.process.kill()
-        item.process.join()
+    with run_pair(arguments, tmp_path / "killed.log"):
+        deadline = time.monotonic() + 120
+        while len(read_log(tmp_path / "killed")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
     assert 2 <= len(read_log(tmp_path / "killed")) < 4
-    for item in start_pair(arguments, tmp_path / "resumed.log"):
-        item.process.join()
-        assert item.returncode == 0
+    with run_pair(arguments, tmp_path / "resumed.log") as processes:
+        for item in processes:
+            item.process.join(120)
+    assert [item.returncode for item in processes] == [0, 0]
     assert "Resuming at step" in (tmp_path / "resumed.log").read_text()
     assert read_files(tmp_path / "killed" / "checkpoints") == read_files(tmp_path / "whole" / "checkpoints")
     assert read_log(tmp_path / "killed") == pair
