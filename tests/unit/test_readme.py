@@ -1,11 +1,13 @@
 """Tests of READMEs (links, sizes, generated sections, commands, example), Dockerfile, requirements and changelog."""
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -14,8 +16,9 @@ from submission.__main__ import main as submission
 from submission.errors import InputError
 from submission.paths import CHECKPOINT_DIR
 from submission.systems.catalogue import SYSTEMS
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SAMPLE
 from training.paths import RESULTS
+from training.published import load_figures
 from training.report.experiments import format_deepct_table
 from training.report.readme import SECTION_FILES, update_readmes
 
@@ -26,6 +29,7 @@ READMES = (  # in reading order, which is also the order in which their commands
     "training/results/README.md", "tests/benchmarks/README.md", "THIRD-PARTY.md", "CHANGELOG.md",
 )  # fmt: skip
 SIZES = {"README.md": 5_200, "CHANGELOG.md": 3_000}  # maximum sizes in bytes, without generated parts
+GENERATED = r"<!-- (\w+): generated -->.*?<!-- end of \1 -->"
 MAX_SIZE, MAX_TOTAL_SIZE = 8_400, 58_000  # of any other document, and of all
 
 
@@ -35,7 +39,7 @@ def read(name: str) -> str:
 
 def measure_size(text: str) -> int:
     """Return the size of a Markdown text in bytes, without the parts between marks."""
-    return len(re.sub(r"<!-- (\w+): generated -->.*?<!-- end of \1 -->", "", text, flags=re.DOTALL).encode())
+    return len(re.sub(GENERATED, "", text, flags=re.DOTALL).encode())
 
 
 def find_code_blocks(language: str) -> list[str]:
@@ -144,6 +148,32 @@ def test_python_example_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(ROOT)
     exec(code, {})
     assert re.fullmatch(r"\[-?0\.\d+\]\n", capsys.readouterr().out)
+
+
+# parts of documents with numbers that are no results: code, link targets, years, sizes, durations, versions and licences
+NO_RESULTS = r"`[^`]*`|\]\([^)]*\)|\b(19|20)\d\d\b|[\d.]+ (GB|MB|minutes)|≥ [\d.]+|version [\d.]+|BY(-SA)? 4\.0|(WS|paper) \d+"
+SETTINGS = {"0", "5", "95%", "10,000"}  # seed and gain of negative grades, cut-off, interval, samples
+
+
+def compute_figures() -> set[str]:
+    """Return the figures in the documents that follow from result files, published figures and the sample."""
+    *_, total, outside = pd.read_csv(RESULTS / "collection.csv").to_dict("records")
+    n_corpus = int(load_figures("hollatz_2022", "Table 3.1")["Original", "passages"])
+    results = pd.read_csv(RESULTS / "systems_per_topic.csv")
+    sample = [json.loads(file.read_text(encoding="utf-8"))["arguments"] for file in SAMPLE.glob("*.json")]
+    counts = [total["arguments"], n_corpus, results["system"].nunique(), *results.groupby("year")["qid"].nunique()]
+    counts += [sum(map(len, sample)), (SAMPLE / "topics.xml").read_text(encoding="utf-8").count("<topic>")]
+    shares = [outside[name] / (total[name] + outside[name]) for name in ("judged_2020", "judged_2021")]
+    return {f"{count:,}" for count in counts} | {f"{share:.0%}" for share in shares} | {f"{total['arguments'] / n_corpus:.1%}"}
+
+
+@pytest.mark.parametrize("name", ["README.md", "training/results/README.md"])
+def test_figures_are_those_of_result_files(name: str) -> None:
+    text = re.sub(GENERATED, "", read(name), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", lambda block: "\n".join(re.findall("# .*", block[0])), text, flags=re.DOTALL)
+    numbers = re.findall(r"(?<![\w@.-])\d+(?:,\d{3})*(?:\.\d+)?(?: %)?", re.sub(NO_RESULTS, "", text))
+    assert len(numbers) > 5
+    assert {number.replace(" ", "") for number in numbers} <= compute_figures() | SETTINGS
 
 
 EXCLUDED_PROGRAMS = {  # commands that the next test does not execute
