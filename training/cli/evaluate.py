@@ -7,6 +7,11 @@ from submission import cli
 from submission.errors import UsageError, abbreviate_list, escape_undecodable
 from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
+COMPARISON_LEGEND = """a: {}, b: {}
+difference: mean of b - a over n topics, with its 95 % bootstrap interval from low to high
+p: paired two-sided randomisation test, not corrected for the number of measures; if p ≥ .05, the difference may be chance
+better, worse, tied: numbers of topics on which b is better than a, worse, and equal"""
+
 
 def add_parsers(commands: cli.Commands) -> None:
     """Add the parsers of `evaluate`, `compare`, `overlap`, `report` and `docs`."""
@@ -29,7 +34,7 @@ def add_parsers(commands: cli.Commands) -> None:
     parser.add_argument("second", type=parse_named_path, metavar="[NAME=]RUN", help="run to compare with the first one")
     cli.add_path(parser, "--qrels", metavar="FILE", help=f"{QRELS_HELP}; adds differences of measures, with tests")
     cli.add_options(parser, "order")
-    add_output(parser, "output directory of topics.csv, moves.csv and, with --qrels, measures.csv")
+    add_output(parser, "output directory of topics.csv, moves.csv (ranks of moved documents) and, with --qrels, measures.csv")
 
     description = "compare the runs of a directory by Jaccard index and rank correlation"
     parser = commands.add("overlap", _compare_runs, description, aliases=["analyse"])
@@ -82,7 +87,8 @@ def _evaluate(args: argparse.Namespace) -> None:
 def _compare_two_runs(args: argparse.Namespace) -> None:
     from submission.data.runs import read_run
     from submission.storage.atomic_files import create_directory
-    from training.evaluation.comparison import compare_measures, compare_rankings
+    from training.evaluation.comparison import compare_measures, compare_rankings, evaluate_common_topics
+    from training.evaluation.evaluate import HEADLINE_MEASURES
     from training.evaluation.overlap import compute_overlap
     from training.evaluation.qrels import read_qrels
     from training.evaluation.tables import write_csv
@@ -94,16 +100,24 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
     text += comparison.format_summary()
-    changed = comparison.topics[comparison.topics["first_rank"].notna()]
-    if len(changed):
-        text += f"\n\n{changed.to_string(formatters={'first_rank': '{:.0f}'.format}, float_format='%.3f', na_rep='–')}"  # noqa: RUF001 a dash
     if args.qrels:
         qrels = read_qrels(args.qrels)
         for run, name, file in ((first, names[0], file_a), (second, names[1], file_b)):
             shared_rows = run[run["qid"].isin(comparison.topics.index)]
             compute_overlap(shared_rows, qrels, (name, args.qrels.name), (file, args.qrels))
-        tables["measures"] = compare_measures(first, second, qrels)
-        text += f"\n\n{tables['measures'].to_string(float_format='%.4f', na_rep='–')}"  # noqa: RUF001 a dash
+        values_a, values_b = evaluate_common_topics(first, second, qrels)
+        tables["measures"] = compare_measures(values_a, values_b)
+        tables["topics"] = comparison.topics.join((values_b - values_a)[[*HEADLINE_MEASURES]].add_prefix("Δ "))
+    changed = tables["topics"][comparison.topics["first_rank"].notna()]
+    if len(changed):
+        text += "\n\n" + changed.to_string(
+            formatters={"first_rank": "{:.0f}".format},
+            float_format="{:z.3f}".format,
+            na_rep="–",  # noqa: RUF001 a dash
+        )
+    if args.qrels:
+        text += f"\n\n{tables['measures'].to_string(float_format='{:z.4f}'.format, na_rep='–')}"  # noqa: RUF001 a dash
+        text += f"\n\n{COMPARISON_LEGEND.format(*names)}"
     if args.output:
         create_directory(args.output)
         for name, table in tables.items():

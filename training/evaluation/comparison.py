@@ -97,15 +97,19 @@ def compare_rankings(first: pd.DataFrame, second: pd.DataFrame, names: tuple[str
     )
 
 
-def compare_measures(first: pd.DataFrame, second: pd.DataFrame, qrels: pd.DataFrame) -> pd.DataFrame:
-    """Compare two runs by all measures, each over the common topics on which it is defined for both runs.
+def evaluate_common_topics(first: pd.DataFrame, second: pd.DataFrame, qrels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Evaluate two runs on their common topics; return the measures of each run by topic."""
+    qrels = qrels[qrels["qid"].isin(set(first["qid"]) & set(second["qid"]))]  # else a missing topic would count as 0
+    return evaluate_run(first, qrels), evaluate_run(second, qrels)
+
+
+def compare_measures(values_a: pd.DataFrame, values_b: pd.DataFrame) -> pd.DataFrame:
+    """Compare two runs by all measures, each over the topics on which it is defined for both runs.
 
     Returns:
         One row per measure: `n` topics, means `a` and `b`, the mean `difference` (second minus first) with its 95 % bootstrap
         interval `low high`, two-sided `p` of the paired randomisation test, and the numbers of topics `better worse tied`.
     """
-    qrels = qrels[qrels["qid"].isin(set(first["qid"]) & set(second["qid"]))]  # else a missing topic would count as 0
-    values_a, values_b = evaluate_run(first, qrels), evaluate_run(second, qrels)
     intervals = bootstrap_means(values_b - values_a)
     rows = {}
     for measure in map(str, values_a.columns):

@@ -70,8 +70,12 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
         [3, 5 / 6, 5 / 6, 0, 1, 1, 1], abs=1e-6
     )
     assert table.loc["MRR all", "low"] < 0 < table.loc["MRR all", "high"]
-    assert pd.read_csv(tmp_path / "topics.csv")["moved"].tolist() == [2, 3, 3]
-    assert "rankings: 3 of 3 differ, first at rank 1" in capsys.readouterr().out
+    topics = pd.read_csv(tmp_path / "topics.csv")
+    assert topics["moved"].tolist() == [2, 3, 3]
+    assert topics["Δ nDCG@5 all"].tolist() == pytest.approx([0, -0.36907, 0.36907], abs=1e-5)
+    output = capsys.readouterr().out
+    assert "rankings: 3 of 3 differ, first at rank 1" in output
+    assert "\na: a, b: b\ndifference: mean of b - a over n topics" in output
     shutil.copy(tmp_path / "a.txt", tmp_path / "run.txt")
     assert main(["compare", str(tmp_path), runs[1]]) == 0
     assert capsys.readouterr().out.startswith(f"{tmp_path}: run.txt is compared; not compared: a.txt, b.txt\ntopics: 3 in")
