@@ -21,6 +21,8 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 import msgspec
 import safetensors.torch
 import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from submission.errors import CheckpointError
 from submission.inference.device import move_to_device
@@ -35,6 +37,14 @@ PROBE_TEXTS_CHANGED = "the stored probe texts differ from those of this version;
 NetworkT = TypeVar("NetworkT", bound=Network)
 TokeniserT = TypeVar("TokeniserT", bound=StoredTokeniser)
 CheckpointT = TypeVar("CheckpointT", bound="NetworkCheckpoint[Any, Any]")
+
+
+class SkipInitialisation(TorchFunctionMode):
+    """A mode in which networks are built without initial weights, which a checkpoint replaces: drawing BERT's is slow."""
+
+    def __torch_function__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        is_initialisation = getattr(function, "__module__", None) == nn.init.__name__
+        return kwargs["tensor"] if is_initialisation else function(*args, **(kwargs or {}))
 
 
 class EncoderReference(msgspec.Struct):
@@ -87,7 +97,8 @@ class NetworkCheckpoint(ABC, Generic[NetworkT, TokeniserT]):
         with as_checkpoint_errors(directory):
             config = read_json(directory / CONFIG)
             del config["version"]
-            network, tokeniser = cls.build(directory, config)
+            with SkipInitialisation():
+                network, tokeniser = cls.build(directory, config)
             pretrained = msgspec.convert(config.get("pretrained"), EncoderReference | None)
             frozen_weights = _load_frozen_weights(directory, network, pretrained)
             tensors = frozen_weights | safetensors.torch.load(read_regular(directory / WEIGHTS_FILE))

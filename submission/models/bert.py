@@ -14,13 +14,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import BertConfig, BertModel
-from transformers.models.bert.modeling_bert import BertLayer
 
-from submission.models.bert_config import QUERY_LENGTH, EncoderConfig
+from submission.models.bert_config import QUERY_LENGTH, BERTConfig, EncoderConfig
 from submission.models.network import Network, is_full_precision
 from submission.models.ranker import Contribution, NetworkExplanation, Ranker
+from submission.models.transformer import BERT
 
 PADDING_BLOCK = 32  # float16 inputs are padded to a multiple of this: attention on a GPU copies masks that are not aligned
 ENCODER_CAVEAT = "BERT's vectors depend on all word pieces and are not sums over them"
@@ -86,32 +84,6 @@ class EncodedPairs:
         return _to_float32(torch.stack([layer[rows, columns + self._query_length + 2] for layer in self._layers], dim=1))
 
 
-class ClsOnlyLayer(BertLayer):  # type: ignore[no-untyped-call]
-    """A last transformer layer whose output is computed only for [CLS], from the keys and values of all positions.
-
-    In training, the full layer runs by default, so that dropout masks are those of an unmodified BERT.
-    """
-
-    full_in_training = True
-
-    def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None, *args: Any, **kwargs: Any) -> Tensor:
-        """Compute the output (R, 1, E), or (R, T, E) if the full layer runs, from hidden states (R, T, E)."""
-        if self.training and self.full_in_training:
-            full_output: Tensor = super().forward(hidden_states, attention_mask, *args, **kwargs)
-            return full_output
-        cls, attention = hidden_states[:, :1], self.attention.self
-        query, key, value = (
-            vectors.unflatten(-1, (attention.num_attention_heads, -1)).transpose(1, 2)
-            for vectors in (attention.query(cls), attention.key(hidden_states), attention.value(hidden_states))
-        )
-        mask = None if attention_mask is None else attention_mask[:, :, :1]
-        dropout = attention.dropout.p if self.training else 0.0
-        context = scaled_dot_product_attention(query, key, value, mask, dropout).transpose(1, 2).flatten(2)
-        attention_output = self.attention.output(context, cls)
-        output: Tensor = self.output(self.intermediate(attention_output), attention_output)
-        return output
-
-
 class Encoder(nn.Module):
     """BERT with optionally frozen lower layers, in full or half precision.
 
@@ -125,11 +97,8 @@ class Encoder(nn.Module):
         """Create the encoder; with `cls_only`, the last layer outputs only [CLS]."""
         super().__init__()
         self.special_ids = config.cls, config.sep
-        self.bert = BertModel(BertConfig(**config.bert), add_pooling_layer=False)
-        if cls_only:
-            with torch.random.fork_rng():  # leave the random state unchanged
-                self.bert.encoder.layer[-1] = ClsOnlyLayer(self.bert.config)  # type: ignore[no-untyped-call]
-        self.frozen_modules = [self.bert.embeddings, *self.bert.encoder.layer[: config.frozen]] if config.frozen >= 0 else []
+        self.bert = BERT(BERTConfig(**config.bert), cls_only)
+        self.frozen_modules = [self.bert.embeddings, *self.bert.layers[: config.frozen]] if config.frozen >= 0 else []
         for module in self.frozen_modules:
             module.requires_grad_(False)
         self.autocast_dtype: torch.dtype | None = None  # only the encoder uses autocast; None: off
@@ -146,16 +115,16 @@ class Encoder(nn.Module):
             self.precision, self._compute_rounded = precision, None if precision is None else self._round_bert(precision)
 
     def _round_bert(self, precision: torch.dtype) -> Callable[..., tuple[Tensor, ...]]:
-        """Return a function that computes hidden states with rounded weights; its arguments are those of `BertModel`."""
+        """Return a function that computes hidden states with rounded weights; its arguments are those of `BERT`."""
         if precision == torch.bfloat16:
             from submission.models.openvino_bert import OpenVINOBERT  # optional dependency
 
             return OpenVINOBERT(self.bert, self.reads_all_layers)
-        bert = deepcopy(self.bert).requires_grad_(False).to(precision)  # type: ignore[arg-type]
+        bert = deepcopy(self.bert).requires_grad_(False).to(precision)
 
         def compute(**inputs: Any) -> tuple[Tensor, ...]:
             length = inputs["input_ids"].shape[1]
-            padded_layers = bert(**_pad_to_block(inputs), output_hidden_states=True).hidden_states
+            padded_layers = bert(**_pad_to_block(inputs))
             return tuple(layer[:, :length] for layer in padded_layers)
 
         return compute
@@ -168,7 +137,7 @@ class Encoder(nn.Module):
         return self
 
     def compute_hidden_states(self, **inputs: Any) -> tuple[Tensor, ...]:
-        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BertModel`.
+        """Compute the hidden states (R, T, E) of the embeddings and of each layer; arguments as for `BERT`.
 
         In bfloat16, those of the last layer suffice unless `reads_all_layers`.
         """
@@ -177,7 +146,7 @@ class Encoder(nn.Module):
             return self._compute_rounded(**inputs)
         device = inputs["input_ids"].device.type
         with torch.autocast(device, dtype=dtype, enabled=dtype is not None):
-            layers: tuple[Tensor, ...] = self.bert(**inputs, output_hidden_states=True).hidden_states
+            layers: tuple[Tensor, ...] = self.bert(**inputs)
         return layers
 
 

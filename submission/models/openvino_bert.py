@@ -9,9 +9,9 @@ import torch
 from openvino.frontend import FrontEndManager
 from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 from torch import Tensor, nn
-from transformers import BertModel
 
 from submission.cpu_cores import count_cpu_cores
+from submission.models.transformer import BERT
 
 EXAMPLE_LENGTH = 8  # the compiled network accepts all lengths
 
@@ -22,7 +22,7 @@ class OpenVINOBERT:
     Each stream computes a whole batch on one thread, so that results do not depend on the number of threads.
     """
 
-    def __init__(self, bert: BertModel, has_all_layers: bool) -> None:
+    def __init__(self, bert: BERT, has_all_layers: bool) -> None:
         """Compile BERT; it returns the hidden states of all layers, or only those of the last one."""
         mask = torch.ones(2, EXAMPLE_LENGTH, dtype=torch.long)
         mask[1, -1] = 0  # without padding, the conversion would omit the mask
@@ -50,7 +50,7 @@ class OpenVINOBERT:
         token_type_ids: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Compute hidden states (R, T, E) float32 of each layer; arguments as for `BertModel`."""
+        """Compute hidden states (R, T, E) float32 of each layer; arguments as for `BERT`."""
         inputs = (
             input_ids,
             torch.ones_like(input_ids) if attention_mask is None else attention_mask,
@@ -66,12 +66,12 @@ class OpenVINOBERT:
 class _HiddenStates(nn.Module):
     """BERT with positional arguments, as conversion needs them."""
 
-    def __init__(self, bert: BertModel, has_all_layers: bool) -> None:
+    def __init__(self, bert: BERT, has_all_layers: bool) -> None:
         super().__init__()
         self.bert, self.has_all_layers = bert, has_all_layers
 
     def forward(self, ids: Tensor, mask: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> tuple[Tensor, ...]:
-        layers: tuple[Tensor, ...] = self.bert(ids, mask, token_type_ids, position_ids, output_hidden_states=True).hidden_states
+        layers: tuple[Tensor, ...] = self.bert(ids, mask, token_type_ids, position_ids)
         return layers if self.has_all_layers else layers[-1:]
 
 

@@ -8,7 +8,7 @@ import io
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class LastLayer(nn.Module):
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
-        self.bert = BertModel(BertConfig(**encoder.bert.config.to_diff_dict()), add_pooling_layer=False)
+        self.bert = BertModel(BertConfig(**asdict(encoder.bert.config)), add_pooling_layer=False)
         self.bert.load_state_dict(encoder.bert.state_dict())
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ PLACES = {  # libraries, and the start of the paths that may import them
     "tokenizers": ("submission/text/",),
     "inflect": ("submission/text/",),
     "nltk": ("submission/text/",),
+    "transformers": ("training/",),  # slow to import
     "ray": ("submission/engine/ray_engine.py",),  # optional
     "openvino": ("submission/models/openvino_bert.py",),  # optional
     "jinja2": ("submission/search/page.py", "training/"),

@@ -7,7 +7,8 @@ import pandas as pd
 import torch
 
 from submission.inference.pair_scoring import score_pairs
-from submission.models.bert import BERTNetwork, ClsOnlyLayer
+from submission.models.bert import BERTNetwork
+from submission.models.transformer import ClsOnlyLayer
 from submission.paths import CHECKPOINT_DIR
 from training.fitting.frozen_layer_cache import FrozenLayerCache
 from training.fitting.initialisation import build_network
@@ -61,7 +62,7 @@ def _share_frozen_layers(trainee: TrainableNetwork, recipe: Recipe, device: torc
     frozen_layers, network = recipe.encoder.frozen_layers, trainee.network
     if isinstance(network, BERTNetwork) and trainee.pretrained:
         bert = network.encoder.bert
-        last_block = bert.encoder.layer[-1]
+        last_block = bert.layers[-1]
         if isinstance(last_block, ClsOnlyLayer):
             last_block.full_in_training = False
         if frozen_layers > 0:
