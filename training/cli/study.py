@@ -167,6 +167,10 @@ def _add_results(studies: Commands) -> None:
     help_text = "system to tabulate; repeatable (default: all; always with dirichlet)"
     parser.add_argument("--system", action="append", metavar="NAME", dest="systems", help=help_text)
     parser.add_argument("--fusion", default="fusion", metavar="FUSION", help="recipe of the system fusion (default: fusion)")
+    help_text = (
+        "file of docnos, one per line, to exclude from runs and qrels; writes systems_excluded.csv without nested results"
+    )
+    add_path(parser, "--exclude-ids", metavar="FILE", help=help_text)
     options.add_work_dir(parser, "working directory prepared by `prepare quality`; caches finished results")
     add_options(parser, "checkpoint_dir", "device")
     options.add_output(parser, "directory of systems*.csv (default: WORK_DIR/results)")
@@ -389,6 +393,7 @@ def _run_trials(args: argparse.Namespace) -> None:
 def _tabulate_results(args: argparse.Namespace) -> None:
     from submission.storage.atomic_files import create_directory
     from submission.systems.catalogue import SYSTEMS, get_system
+    from training.evaluation.exclusion import read_docnos
     from training.evaluation.tables import write_csv
     from training.fusion.recipe import read_recipe
     from training.report.system_table import BASELINE
@@ -403,7 +408,8 @@ def _tabulate_results(args: argparse.Namespace) -> None:
     create_directory(output)
     with options.open_execution(args, args.work_dir, output) as execution:
         nested = NestedTuning(load_judged_topics({tuning.year: tuning.qrels}, execution), recipe, execution)
-        for name, table in tabulate_results(tuning, tests, names, nested, execution).items():
+        excluded = read_docnos(args.exclude_ids) if args.exclude_ids else set[str]()
+        for name, table in tabulate_results(tuning, tests, names, nested, execution, excluded).items():
             write_csv(output / f"{name}.csv", table, 6)
 
 

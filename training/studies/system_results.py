@@ -1,7 +1,7 @@
 """Tabulate the results of all systems: nested cross-validation on the tuning year, and held-out results on test years."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from submission.systems.lexical import LexicalStage
 from submission.systems.neural import RerankStage
 from submission.systems.quality_reranking import QualityRerankingStage
 from training.evaluation.evaluate import BPREF, HEADLINE_MEASURES, evaluate_run
+from training.evaluation.exclusion import exclude_documents
 from training.evaluation.qrels import read_qrels
 from training.evaluation.significance import bootstrap_means, compare_with_baseline
 from training.report.system_table import BASELINE, HELD_OUT, MEASURES, NESTED, SELECTED
@@ -47,7 +48,12 @@ class JudgedYear(NamedTuple):
 
 
 def tabulate_results(
-    tuning: JudgedYear, tests: Sequence[JudgedYear], names: Sequence[str], nested: NestedTuning, execution: Execution
+    tuning: JudgedYear,
+    tests: Sequence[JudgedYear],
+    names: Sequence[str],
+    nested: NestedTuning,
+    execution: Execution,
+    excluded: Set[str] = frozenset(),
 ) -> dict[str, pd.DataFrame]:
     """Evaluate systems on all years.
 
@@ -59,11 +65,13 @@ def tabulate_results(
         names: Names of systems, including BASELINE.
         nested: Tuning on the judged topics of `tuning`.
         execution: Execution on the input of `tuning`, whose collection is that of all runs.
+        excluded: Docnos to exclude from runs and qrels, which leaves no results of nested cross-validation.
 
     Returns:
         Tables by file name. `systems`: `system family protocol year measure n mean low high`, with 95 % bootstrap intervals.
         `systems_per_topic`: `system protocol year qid` and MEASURES. `systems_significance`: `system year measure n difference
-        p p_holm`, tests against BASELINE by randomisation, Holm-corrected per year and measure over all systems.
+        p p_holm`, tests against BASELINE by randomisation, Holm-corrected per year and measure over all systems. If documents
+        are excluded, only `systems_excluded`, with the columns of `systems`.
 
     Raises:
         InputError: If a run is missing, or a held-out system's checkpoint was fitted to the year's judgments.
@@ -71,21 +79,28 @@ def tabulate_results(
     systems = [SYSTEMS[name] for name in names]
     log.info("Plan: %d systems; nested cross-validation on %s: %d partitions; runs of %s", len(systems), tuning.year,
              N_PARTITIONS, ", ".join(test.year for test in tests))  # fmt: skip
-    docnos = execution.documents.read_all_docnos()
+    docnos = execution.documents.read_all_docnos() - excluded
     topics = []
     for year in (*tests, tuning):
         qrels = read_qrels(year.qrels, docnos)
         for system in systems:
-            values = nested.evaluate(system.name) if year is tuning else None
+            is_tuned = year is tuning and nested.get_tuning(system.name) is not None
+            if is_tuned and excluded:
+                continue
+            values = nested.evaluate(system.name) if is_tuned else None
             protocol = NESTED
             if values is None:
-                values = evaluate_run(read_run(find_system_run(year.runs, system.name)), qrels)
+                run = read_run(find_system_run(year.runs, system.name))
+                run = exclude_documents(run, excluded, f"{year.year}, {system.name}") if excluded else run
+                values = evaluate_run(run, qrels)
                 protocol = SELECTED if year is tuning and system.name in SELECTED_SYSTEMS else HELD_OUT
             if protocol == HELD_OUT:
                 require_held_out(system, year.qrels, execution.checkpoints.directory)
             table = values[[*MEASURES]].rename_axis("qid").reset_index()
             topics.append(table.assign(system=system.name, protocol=protocol, year=year.year))
     per_topic = pd.concat(topics)[["system", "protocol", "year", "qid", *MEASURES]]
+    if excluded:
+        return {"systems_excluded": _tabulate_means(per_topic)}
     return {
         "systems": _tabulate_means(per_topic),
         "systems_per_topic": per_topic,

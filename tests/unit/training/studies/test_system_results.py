@@ -141,6 +141,18 @@ def test_study_tabulates_both_years(study: list[str], tmp_path: Path) -> None:
     p = compare_with_baseline({name: table["nDCG@5 all"] for name, table in values.items()}, "dirichlet").loc["knrm"]
     assert [row["n"], row["difference"], row["p"]] == pytest.approx(p[["n_topics", "difference", "p_randomisation"]], abs=1e-6)
     assert row["p_holm"] >= row["p"]
+    run = read_run(tmp_path / "runs" / "aragorn-knrm.txt")
+    excluded = run.loc[run["rank"] == 1, "docno"]
+    (tmp_path / "ids").write_text("\n".join(excluded))
+    assert main([*study, "--exclude-ids", str(tmp_path / "ids")]) == 0
+    table = pd.read_csv(tmp_path / "tables" / "systems_excluded.csv")
+    assert table.groupby("year")["system"].unique().map(list).to_dict() == {
+        2020: ["bm25", "knrm"],
+        2021: ["bm25", "knrm", "dirichlet"],
+    }
+    means = evaluate_run(run[~run["docno"].isin(excluded)], qrels[~qrels["docno"].isin(excluded)])[list(MEASURES)].mean()
+    rows = table[(table["year"] == 2021) & (table["system"] == "knrm")]
+    np.testing.assert_allclose(rows["mean"], means, atol=1e-6)
 
 
 @pytest.mark.usefixtures("small_grids")
