@@ -21,10 +21,15 @@ def parse_table(output: str) -> dict[str, list[float]]:
     return {label: list(map(float, values)) for *values, label in lines}
 
 
+@pytest.fixture
+def flags(topics_and_corpus: Path, tiny_models: Path) -> list[object]:
+    """Return the flags of `rank` and `explain`; the first four, of input and checkpoints, are also those of `check`."""
+    return ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu"]
+
+
 @pytest.mark.parametrize("system", ["dirichlet_rm3", "knrm"])
-def test_explain_compares_two_documents(system: str, topics_and_corpus: Path, tiny_models: Path, call: Call) -> None:
-    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--system", system, "--qid=1", "--device=cpu"]
-    documents = ["--docno=a0-0", "--docno=a0-1"]
+def test_explain_compares_two_documents(system: str, flags: list[object], call: Call) -> None:
+    flags, documents = [*flags, "--system", system, "--qid=1"], ["--docno=a0-0", "--docno=a0-1"]
     code, output = call("explain", *flags, *documents)
     table = parse_table(output)
     score = table.pop("score")
@@ -39,10 +44,7 @@ def test_explain_compares_two_documents(system: str, topics_and_corpus: Path, ti
     assert differences == sorted(differences, reverse=True)
 
 
-def test_explain_states_that_no_run_contains_a_document(
-    topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call
-) -> None:
-    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu"]
+def test_explain_states_that_no_run_contains_a_document(flags: list[object], tmp_path: Path, call: Call) -> None:
     assert call("rank", *flags, "--system=bm25", "--depth=1000", "-o", tmp_path)[0] == 0
     run = read_run(tmp_path / "run.txt").groupby("qid")["docno"].agg(list)
     candidate, outsider = run["1"][0], next(docno for docno in run["2"] if docno not in run["1"])
@@ -56,10 +58,7 @@ def test_explain_states_that_no_run_contains_a_document(
         assert (code, "no run contains it" in output, message in output) == (0, bool(message), True)
 
 
-def test_a_run_of_a_directory_is_reranked_under_a_label(
-    topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call
-) -> None:
-    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu"]
+def test_a_run_of_a_directory_is_reranked_under_a_label(flags: list[object], tmp_path: Path, call: Call) -> None:
     assert call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "-o", tmp_path / "first")[0] == 0
     rerank = ["rank", *flags, "--system=knrm", "--label=bm25"]
     code, output = call(*rerank, "-o", tmp_path / "again", "--input-run", tmp_path / "first")
@@ -74,10 +73,9 @@ def test_a_run_of_a_directory_is_reranked_under_a_label(
 
 
 def test_unused_results_of_a_cache_are_named_with_their_size(
-    topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    flags: list[object], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models, "--device=cpu", "--system=dirichlet_rm3"]
-    rank = ["rank", *flags, "--cache-dir", tmp_path / "cache", "-o"]
+    rank = ["rank", *flags, "--system=dirichlet_rm3", "--cache-dir", tmp_path / "cache", "-o"]
     code, output = call(*rank, tmp_path / "first")
     assert (code, "unused result" in output) == (0, False)
     [ranking] = (tmp_path / "cache").glob("ranking-*")
@@ -104,12 +102,9 @@ print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(in
     assert done.stdout.startswith("qid,docno,rank,score\nq1,a,1,0.00")
 
 
-def test_check_takes_several_runs_and_omits_checkpoints(
-    topics_and_corpus: Path, tiny_models: Path, tmp_path: Path, call: Call
-) -> None:
-    flags = ["-i", topics_and_corpus, "--checkpoints", tiny_models]
-    assert call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "--device=cpu", "-o", tmp_path)[0] == 0
+def test_check_takes_several_runs_and_omits_checkpoints(flags: list[object], tmp_path: Path, call: Call) -> None:
+    assert call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "-o", tmp_path)[0] == 0
     runs = [tmp_path / "aragorn-bm25.txt", tmp_path / "aragorn-dirichlet_rm3.txt", tmp_path / "run.txt"]
-    code, output = call("check", *flags, "--no-checkpoints", "--run", *runs[:2], "--run", runs[2])
+    code, output = call("check", *flags[:4], "--no-checkpoints", "--run", *runs[:2], "--run", runs[2])
     assert (code, [f"OK     {run}" in output for run in runs], "checkpoint" in output) == (0, [True] * 3, False)
-    assert "checkpoint knrm" in call("check", *flags, "--run", *runs)[1]
+    assert "checkpoint knrm" in call("check", *flags[:4], "--run", *runs)[1]

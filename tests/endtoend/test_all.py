@@ -27,6 +27,7 @@ from training.cli.steps import Sources, Step, build_graph
 from training.fusion import evaluation
 
 QRELS = SAMPLE.parent / "sample.qrels"
+RunSteps = Callable[..., tuple[list[str], list[list[str]]]]
 TINY_CONFIGS = ROOT / "training" / "configs" / "sample"
 # Replacement for Python: log the start (with GPU and flags) and the end of a step, write its output, and fail for `broken`.
 JOB = """#!/bin/bash
@@ -67,7 +68,7 @@ def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[str], list[list[str]]]]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSteps:
     """Return a function that runs steps with JOB, and returns the failed ones and what the jobs have logged, in words."""
     (tmp_path / "python").write_text(JOB)
     (tmp_path / "python").chmod(0o755)
@@ -96,9 +97,7 @@ def build_steps(directory: Path, uses_device: bool = False, changed: str = "") -
     }  # fmt: skip
 
 
-def test_steps_run_side_by_side_after_their_requirements(
-    run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path, caplog: Log
-) -> None:
+def test_steps_run_side_by_side_after_their_requirements(run: RunSteps, tmp_path: Path, caplog: Log) -> None:
     failed, jobs = run(build_steps(tmp_path))
     events = [(event, name) for event, name, *_ in jobs]
     assert failed == ["broken", "ensemble"]
@@ -115,7 +114,7 @@ def test_steps_run_side_by_side_after_their_requirements(
     assert ["begin", "network"] in run(build_steps(tmp_path, changed="start"))[1]
 
 
-def test_signals_stop_the_processes_of_steps(run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path) -> None:
+def test_signals_stop_the_processes_of_steps(run: RunSteps, tmp_path: Path) -> None:
     def run_endless_step() -> None:
         install_handlers()
         run({"endless": Step("endless", ("fit", "endless"), tmp_path / "endless")})
@@ -134,9 +133,7 @@ def test_signals_stop_the_processes_of_steps(run: Callable[..., tuple[list[str],
     assert not record["is_finished"]
 
 
-def test_steps_that_use_the_device_share_the_gpus(
-    run: Callable[..., tuple[list[str], list[list[str]]]], tmp_path: Path
-) -> None:
+def test_steps_that_use_the_device_share_the_gpus(run: RunSteps, tmp_path: Path) -> None:
     jobs = run(build_steps(tmp_path, uses_device=True), "cuda", ("5",))[1]
     assert [event for event, *_ in jobs] == ["begin", "end"] * 4
     assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {("5", "--device", "cuda")}
