@@ -308,8 +308,9 @@ def all_checkpoints_dir(prepared_work_dir: Path, tmp_path_factory: pytest.TempPa
     write_lexical(directory, "deepct_bm25_rm3", BM25(), expansion, "deepct")
     write_targer(directory, "targer_essays")
     write_lexical(directory, "targer_dirichlet", Dirichlet(), enrichment="targer_essays")
-    flags = ["--work-dir", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / "ensemble")]
-    assert run_training(["fuse", "ensemble", *flags, "--device", "cpu"]) == 0
+    for name in ("ensemble", "ensemble_thesis"):
+        flags = ["--work-dir", str(prepared_work_dir), "--checkpoints", str(directory), "-o", str(directory / name)]
+        assert run_training(["fuse", name, *flags, "--device", "cpu"]) == 0
     fusion = SYSTEMS["fusion"].stage
     assert isinstance(fusion, LearnedFusionStage)
     members = [name for name, _ in fusion.members]

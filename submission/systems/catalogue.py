@@ -63,6 +63,7 @@ STAGES: dict[str, Stage] = {
         LEXICAL_STAGES["dirichlet"], RerankStage(LEXICAL_STAGES["dirichlet"], "tfr_bert"), "quality"
     ),
     "ensemble": EnsembleStage(tuple(ENSEMBLE_MEMBERS.items()), "ensemble"),
+    "ensemble_thesis": EnsembleStage(tuple(RERANKERS.items()), "ensemble_thesis"),
     "fusion": LearnedFusionStage(tuple((name, FUSION_CANDIDATES[name]) for name in FUSION_MEMBERS), "fusion"),
 }
 DESCRIPTIONS = {
@@ -91,6 +92,7 @@ DESCRIPTIONS = {
     "tfr_bert": "TFR-BERT: re-ranks the top documents of `dirichlet` by a weighted sum of relevance and predicted "
     "argument quality.",
     "ensemble": "Ensemble: linear regression over the scores of eight neural rankers.",
+    "ensemble_thesis": "Ensemble of Entezari 2020 (section 4.5): `ensemble` without SNRM.",
     "fusion": "Learned fusion: weighted sum of four lexical rankers, debate cluster scores and SBERT, fitted to "
     "Touché 2020 qrels.",
 }

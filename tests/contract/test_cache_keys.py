@@ -102,7 +102,8 @@ class KeyRecorder:
         return make_and_record
 
 
-FUSIONS = ("ensemble", "fusion")  # of many components
+ENSEMBLES = {"ensemble", "ensemble_thesis"}
+FUSIONS = {*ENSEMBLES, "fusion"}  # of many components
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in FUSIONS)) for name in SYSTEMS])
@@ -122,21 +123,19 @@ def test_fingerprint_covers_all_executed_code(
 
 DEEPCT = {"deepct_dirichlet", "deepct_dirichlet_rm3", "deepct_bm25_rm3"}
 DEPENDENTS = {  # systems whose cache keys depend on a module
-    "models.rankers.gru": {"gru", "gru_interaction", "ensemble"}, "models.rankers.vanilla_bert": {"vanilla_bert", "ensemble"},
-    "models.rankers.tfr_bert": {"tfr_bert"},
+    "models.rankers.gru": {"gru", "gru_interaction", *ENSEMBLES}, "models.rankers.vanilla_bert": {"vanilla_bert", *ENSEMBLES},
     "models.rankers.snrm": {"snrm", "ensemble"}, "retrieval.latent": {"snrm", "ensemble"},
     "models.rankers.sbert": {"sbert", "fusion"}, "retrieval.dense": {"sbert", "fusion"},
     "models.enrichers.deepct": DEEPCT, "models.enrichers.targer": {"targer_dirichlet"},
-    "fusion.linear": {"fusion"}, "systems.cluster_score": {"fusion"}, "fusion.regression": {"ensemble"},
-    "fusion.quality": {"tfr_bert"},
+    "fusion.linear": {"fusion"}, "systems.cluster_score": {"fusion"}, "fusion.regression": ENSEMBLES,
+    "models.rankers.tfr_bert": {"tfr_bert"}, "fusion.quality": {"tfr_bert"},
     "retrieval.term_weighting": {
         "bm25_arguments", "bm25_rm3", "dirichlet", "dirichlet_rm3", "targer_dirichlet", "tfr_bert", "fusion", *DEEPCT
     },
     "data.document_store": set(SYSTEMS), "data.args_me": set(SYSTEMS),
     "check": set(), "cli": set(), "explain": set(), "rank": set(), "errors": set(), "progress": set(), "storage.locks": set(),
     "standard_streams": set(), "engine.ray_engine": set(), "output.ir_metadata": set(),
-    "search.server": set(), "systems.catalogue": set(),
-    "systems.explanation": set(),
+    "search.server": set(), "systems.catalogue": set(), "systems.explanation": set(),
 }  # fmt: skip
 
 

@@ -54,6 +54,7 @@ def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
         assert set(step.requires) <= set([*steps][:index])
     requirements = {name: {*step.requires} - {"prepare pairs"} for name, step in steps.items()}
     assert requirements["cedr_knrm"] == {"vanilla_bert"}
+    assert requirements["ensemble_thesis"] == requirements["ensemble"] - {"snrm"}
     assert requirements["targer_essays"] == {"prepare tags", "prepare vectors-word2vec", "targer_language"}
     assert requirements["deepct_bm25_rm3"] == {"deepct", "deepct_dirichlet"}  # whose cache holds the enriched documents
     assert requirements["quality"] == {"prepare quality", "tfr_bert", "dirichlet"}

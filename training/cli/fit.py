@@ -22,7 +22,7 @@ def add_parsers(commands: Commands) -> None:
         "retrain a checkpoint and compare its metrics with the stored ones (exit code 8: a difference of more than 2 points)"
     )
     parser = commands.add("reproduce", _reproduce, description)
-    parser.add_argument("recipe", metavar="NAME", help="recipe name or .toml file of a stored checkpoint, or `ensemble`")
+    parser.add_argument("recipe", metavar="NAME", help="recipe name or .toml file of a stored checkpoint, or ensemble system")
     add_input(parser, "training data: the corpus, or the published data sets")
     add_work_dir(parser, "working directory; finished steps are reused")
     add_options(parser, "checkpoint_dir", "device")

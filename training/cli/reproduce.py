@@ -86,7 +86,9 @@ def _check_reproducible(name: str, checkpoint_dir: Path) -> None:
     """Raise UsageError, which lists the reproducible networks, unless there are a recipe and a checkpoint with this name."""
     names = {file.stem for file in RECIPES.glob("*.toml")} & {path.name for path in checkpoint_dir.glob("*/")}
     if name not in names:
-        fix = f"expected `ensemble` or a network with a recipe and a checkpoint in {checkpoint_dir}: {', '.join(sorted(names))}"
+        fix = (
+            f"expected an ensemble, or a network with a recipe and a checkpoint in {checkpoint_dir}: {', '.join(sorted(names))}"
+        )
         raise UsageError(f"{name}: cannot be reproduced; {fix}; run `fuse` for fusions and `tune` for tuned parameters")
 
 

@@ -26,7 +26,8 @@ CODE = {  # module that decides the output, by command; `fit` adds those of its 
     "prepare pairs": "training.data.pairs", "prepare passages": "training.data.term_weighting",
     "prepare quality": "training.data.quality", "prepare tags": "training.data.tagged_documents",
     "prepare vectors": "training.data.word_vectors", "fit": "training.fitting.training_loop", "tune": "training.tuning.grid",
-    "tune tfr_bert": "training.tuning.quality", "fuse ensemble": "training.fusion.ensemble", "fuse": "training.fusion.learned",
+    "tune tfr_bert": "training.tuning.quality", "fuse": "training.fusion.learned",
+    **{f"fuse {key}": "training.fusion.ensemble" for key, system in SYSTEMS.items() if isinstance(system.stage, EnsembleStage)},
 }  # fmt: skip
 FOLDERS = {"pairs": "manifest.json", "tags": "tagging"}  # output of `prepare KIND` in the working directory, if not KIND
 
