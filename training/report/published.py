@@ -123,6 +123,7 @@ def write_published(page: Path = PAGE) -> None:
     sources = pd.read_csv(PUBLISHED / "sources.csv", keep_default_na=False)
     content = template.render(
         publications=publications, verdicts=VERDICTS, largest=find_largest_differences(publications),
+        n_not_run=count_items_not_run(publications),
         columns=list(sources), sources=sources.to_numpy().tolist(), format=format_figure,
     )  # fmt: skip
     write_atomic(page, content)
@@ -137,6 +138,12 @@ def load_publication(file: Path) -> Publication:
     if unmatched := sorted(tables.keys() ^ items.keys()):
         raise InputError(f"{file}: in the .csv or .toml file only: {', '.join(unmatched)}; add the missing items")
     return Publication(file.stem, config["title"], [_load_item(items[name], tables[name], file) for name in items])
+
+
+def count_items_not_run(publications: list[Publication]) -> int:
+    """Count the items with a figure that is not run."""
+    items = [item for publication in publications for item in publication.items]
+    return sum(any(figure.verdict == NOT_RUN for figure in item.figures) for item in items)
 
 
 def find_largest_differences(publications: list[Publication]) -> list[tuple[Publication, Item, Figure]]:
