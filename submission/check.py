@@ -49,7 +49,9 @@ class Report:
     def raise_if_errors(self) -> None:
         """Raise CheckFailedError if there are errors."""
         if self.error_count:
-            raise CheckFailedError(f"{pluralise(self.error_count, 'error')}, see above", self.exit_code)
+            line_count = sum(line.startswith("ERROR") for line in self.lines)  # a line may summarise several errors
+            cause = f"{pluralise(self.error_count, 'error')}; see {pluralise(line_count, 'ERROR line')} above"
+            raise CheckFailedError(cause, self.exit_code)
 
 
 def check(

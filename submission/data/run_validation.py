@@ -169,4 +169,4 @@ def _find_file_issues(run: RunFile, topics: Sequence[str] | None) -> Issues:
         if run.rows and not run.issues:
             read_run(run.file)  # as other commands do
     except InputError as error:
-        yield _stricter("ranks and scores disagree", None, str(error))
+        yield _stricter("ranks and scores disagree", None, f"{error} for `rank --input-run`, `evaluate` or `compare`")
