@@ -14,7 +14,7 @@ from submission.engine.factory import open_chosen_engine
 from submission.errors import InputError, OutputError, SubmissionError, SystemsFailedError, UsageError, abbreviate_list
 from submission.inference.device import choose_device, choose_precision, limit_threads
 from submission.output.ir_metadata import build_run_entry, load_run_entries, write_ir_metadata
-from submission.output.run_directory import PRIMARY_RUN_FILE, RunDirectory, list_other_runs
+from submission.output.run_directory import RunDirectory, list_other_runs
 from submission.output.runs import check_tag, format_run
 from submission.rankings import DEFAULT_DEPTH, MAX_DEPTH, truncate_rankings
 from submission.storage.cache_usage import RecordingCacheDirectory
@@ -150,7 +150,7 @@ def _write_run(
         text = format_run(truncated_rankings, _make_tag(options, system))
         run_directory.write_run(name, text, key)
     if is_primary:
-        run_directory.write_run(PRIMARY_RUN_FILE, text, f"{name} {key}")
+        run_directory.write_primary_run(name, text, key)
     return is_up_to_date, omitted_count
 
 

@@ -1,5 +1,6 @@
 """Write the runs of a single input to an output directory, atomically and locked against other processes."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,8 @@ from submission.storage.artifact_store import ArtifactStore
 from submission.storage.atomic_files import create_directory, get_printable_name, read_regular, remove_stale_files, write_atomic
 from submission.storage.cache_directory import remove_stale_directories
 from submission.storage.locks import lock_directory
+
+log = logging.getLogger(__name__)
 
 FINGERPRINT_FILE = "fingerprint.json"
 PRIMARY_RUN_FILE = "run.txt"  # the run of the primary system
@@ -83,3 +86,11 @@ class RunDirectory:
     def write_run(self, name: str, content: str, cache_key: str) -> None:
         """Write a run file atomically and record its cache key."""
         self._store.write(name, content, cache_key)
+
+    def write_primary_run(self, name: str, content: str, cache_key: str) -> None:
+        """Write run.txt, a copy of the run file `name`, and log if it was a copy of another run."""
+        recorded_key = self._store.get_valid_key(PRIMARY_RUN_FILE)
+        previous_name = recorded_key.split()[0] if recorded_key else name
+        if previous_name != name:
+            log.info("%s: now a copy of %s, was %s", self.path / PRIMARY_RUN_FILE, name, previous_name)
+        self.write_run(PRIMARY_RUN_FILE, content, f"{name} {cache_key}")

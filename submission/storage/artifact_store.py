@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import xxhash
 
-from submission.errors import OutputError
+from submission.errors import OutputError, abbreviate_list, pluralise
 from submission.storage import atomic_files
 from submission.storage.atomic_files import build_unwritable_error, open_regular, read_regular, remove_if_possible, write_atomic
 from submission.storage.locks import lock_directory
@@ -90,7 +90,10 @@ class ArtifactStore:
         if existing_names and changed_inputs and not overwrite:
             origin = f"made from another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
             advice = "choose another directory or use --overwrite"
-            raise OutputError(f"{directory}: contains files {origin} ({', '.join(existing_names)}); {advice}")
+            raise OutputError(
+                f"{directory}: contains {pluralise(len(existing_names), 'file')} {origin} "
+                f"({abbreviate_list(existing_names)}); {advice}"
+            )
         for name in {*expected_names, self._manifest_path.name}:
             self._remove_stale(name)
         self._outdated_names = existing_names if changed_inputs else []

@@ -103,7 +103,10 @@ print(load_system("dirichlet").search(documents, {"q1": "cruel zoos"}).to_csv(in
 
 
 def test_check_takes_several_runs_and_omits_checkpoints(flags: list[object], tmp_path: Path, call: Call) -> None:
-    assert call("rank", *flags, "--system=bm25", "--system=dirichlet_rm3", "-o", tmp_path)[0] == 0
+    rank = ["rank", *flags, "-o", tmp_path]
+    assert "run.txt: now" not in call(*rank, "--system=bm25", "--system=dirichlet_rm3")[1]
+    message = "run.txt: now a copy of aragorn-dirichlet_rm3.txt, was aragorn-bm25.txt"
+    assert [message in call(*rank, "--system=dirichlet_rm3")[1] for _ in range(2)] == [True, False]
     runs = [tmp_path / "aragorn-bm25.txt", tmp_path / "aragorn-dirichlet_rm3.txt", tmp_path / "run.txt"]
     code, output = call("check", *flags[:4], "--no-checkpoints", "--run", *runs[:2], "--run", runs[2])
     assert (code, [f"OK     {run}" in output for run in runs], "checkpoint" in output) == (0, [True] * 3, False)
