@@ -4,6 +4,7 @@ import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from rapidfuzz import process
 
@@ -135,6 +136,12 @@ def as_memory_errors(location: object = "this computation") -> Iterator[None]:
             raise
         cause = abbreviate(str(error) or type(error).__name__, 200)
         raise InsufficientMemoryError(f"{location}: out of memory ({cause}); free memory or use a larger machine") from None
+
+
+def describe_subdirectories(paths: Iterable[Path]) -> str:
+    """Return a hint that subdirectories of input directories are not searched; "" if there are none."""
+    has_subdirectory = any(child.is_dir() for path in paths if path.is_dir() for child in path.iterdir())
+    return "; subdirectories are not searched; pass each with -i" if has_subdirectory else ""
 
 
 def suggest(name: str, valid_names: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from submission.data.collection import MIN_PREMISE_WORDS
 from submission.data.input_files import batched, describe_missing, find_files, raise_on_error
 from submission.data.topics import find_topic_files, read_topics
 from submission.data.unsupported_formats import describe_unsupported_corpus
-from submission.errors import InputError, abbreviate, pluralise
+from submission.errors import InputError, abbreviate, describe_subdirectories, pluralise
 from submission.timing import pause_gc
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ def find_corpus_files(*paths: Path) -> list[Path]:
             describe_unsupported_corpus(*paths)
             or f"{describe_missing(paths, 'corpus')}; expected args-me*.json, or {portal_files} "
             "(also .jsonl with one argument per line; optionally .gz); pass a corpus elsewhere with another -i"
+            f"{describe_subdirectories(paths)}"
         )
     return files
 

@@ -8,7 +8,7 @@ from lxml import etree
 
 from submission.data import input_files
 from submission.data.input_files import ID_RULE, collect, find_files, is_invalid_id, read_bytes, yield_input_errors
-from submission.errors import InputError, abbreviate, abbreviate_list
+from submission.errors import InputError, abbreviate, abbreviate_list, describe_subdirectories
 
 EXPECTED = "expected <topics><topic>…</topic></topics> in well-formed UTF-8 XML; convert other formats"
 TOPIC_FILES = "topics*.xml"
@@ -20,6 +20,7 @@ def find_topic_files(*paths: Path) -> list[Path]:
     if not files:
         raise InputError(
             f"{input_files.describe_missing(paths, 'topics')}; expected a file named {TOPIC_FILES} (optionally .gz)"
+            f"{describe_subdirectories(paths)}"
         )
     return files
 

@@ -54,9 +54,9 @@ def write_bomb(file: Path) -> None:
 
 
 INPUTS: dict[str, tuple[Files, str]] = {  # files of the input; part of the message of `rank` and `check`
-    "no topics": ({"args-me.json": CORPUS}, "expected a file named topics*.xml"),
+    "no topics": ({"args-me.json": CORPUS, "t": os.mkdir}, "(optionally .gz); subdirectories are not searched; pass each with"),
     "no corpus": ({"topics.xml": ONE_TOPIC, "metadata.json": "{}"}, "no corpus found among metadata.json, topics.xml;"),
-    "no corpus, with fix": ({"topics.xml": ONE_TOPIC}, "optionally .gz); pass a corpus elsewhere with another -i"),
+    "no corpus, with fix": ({"topics.xml": ONE_TOPIC, "c": os.mkdir}, "elsewhere with another -i; subdirectories are not"),
     "topics: broken link": (topics(link_to("nowhere")), "cannot be read"),
     "topics: no topic": (topics("<topics></topics>"), "no <topic> element"),
     "topics: mark in number": (topic("1&#x202E;", "a"), "without whitespace or invisible characters"),
@@ -197,7 +197,7 @@ FLAGS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments; part of the mess
     "explain: unknown document": ((*EXPLAIN, "knrm", "--qid=1", "--docno=z"), "unknown document 'z'; expected a docno"),
     "evaluate: two qrels of a name": ((*EVALUATE, "--qrels", "q.qrels", "r"), "name each file with NAME=FILE"),
     "evaluate: file without name": ((*EVALUATE, "=run.txt"), "expected NAME before ="),
-    "evaluate: unknown baseline": ((*EVALUATE, "--baseline", "runn", "input/run.txt"), "did you mean 'run'?"),
+    "evaluate: unknown baseline": ((*EVALUATE, "--baseline", "runn", "input/run.txt"), "or NAME of NAME=RUN; did you mean"),
 }  # fmt: skip
 
 

@@ -76,8 +76,9 @@ def compute_overlap(run: pd.DataFrame, qrels: pd.DataFrame, names: tuple[str, st
     unmatched = [qid for qid in common if qid not in set(judged_pairs["qid"])]
     if unmatched or judged_count < MIN_JUDGED_SHARE * len(top_rows):
         log.warning(
-            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; check that topics and "
-            "corpus are the same", *names, judged_count, len(top_rows), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
+            "%s × %s: %d of %d documents in the top five judged, topics without judged documents: %s; if that is unexpected, "
+            "check that topics and corpus are the same",
+            *names, judged_count, len(top_rows), abbreviate_list(unmatched, MAX_NAMES_LISTED) or "none",
         )  # fmt: skip
     return Overlap(*names, common, missing_qids, unjudged, sorted(judged - evaluated), len(top_rows), judged_count)
 

@@ -54,7 +54,8 @@ def tabulate_significance(values: TopicValues, baseline: str) -> pd.DataFrame:
     tables = {}
     for qrels, by_run in values.items():
         if baseline not in by_run:
-            raise UsageError(f"unknown baseline {baseline!r}; {suggest(baseline, by_run)}")
+            rule = "names are file names without extension, or NAME of NAME=RUN"
+            raise UsageError(f"unknown baseline {baseline!r}; {rule}; {suggest(baseline, by_run)}")
         for measure in next(iter(by_run.values())).columns:
             tables[qrels, measure] = compare_with_baseline({run: table[measure] for run, table in by_run.items()}, baseline)
     return pd.concat(tables, names=["qrels", "measure", "run"])
