@@ -1,6 +1,6 @@
 """Build the image from the Dockerfile with buildah, and run it in Linux namespaces without a container engine.
 
-    python -m tests.container.image WORK_DIR [ray]     # build in WORK_DIR, optionally with Ray, and print the size
+    python -m tests.container.image WORK_DIR [ray|openvino]     # build in WORK_DIR and print the size
 
 Needs root, buildah, debootstrap and unshare. The base image is Debian bookworm with Python 3.11 from debootstrap instead of
 python:3.11-slim, which would require access to a registry. The pip configuration of this machine is mounted during the build.
@@ -38,16 +38,21 @@ def find_obstacle() -> str:
 class Image:
     """A container image, built from the Dockerfile and mounted at `root`."""
 
-    def __init__(self, work_dir: Path, ray: bool = False) -> None:
-        """Build the image, with Ray if `ray`, in an empty directory or that of an earlier build, whose base image is reused."""
-        self._work_dir, name = work_dir, "aragorn-ray" if ray else "aragorn"
+    def __init__(self, work_dir: Path, library: str = "") -> None:
+        """Build the image in an empty directory or that of an earlier build, whose base image is reused.
+
+        `library` is an optional library (ray or openvino).
+        """
+        self._work_dir, name = work_dir, f"aragorn-{library}" if library else "aragorn"
         self._build_base()
         index = _find_cpu_index(work_dir)
         paths = [*_write_pip_settings(work_dir), *_find_local_paths([index])]
         mounts = [flag for path in paths for flag in ("--volume", f"{path}:{path}:ro")]
         mounts += ["--volume", f"{work_dir / 'pip.conf'}:/etc/pip.conf:ro"]
         build_args = [f"BASE={self._base}", f"TORCH_INDEX={index}", f"REVISION={read_revision()}"]
-        flags = [flag for argument in [*build_args, *(["RAY=yes"] if ray else [])] for flag in ("--build-arg", argument)]
+        if library:
+            build_args.append(f"{library.upper()}=yes")
+        flags = [flag for argument in build_args for flag in ("--build-arg", argument)]
         self._buildah("bud", "--isolation", "chroot", "--network", "host", *mounts, *flags, "-t", name, str(ROOT))
         self.config = json.loads(self._buildah("inspect", "--type", "image", name))
         container = self._buildah("from", "--pull-never", name).strip()
@@ -164,4 +169,4 @@ def _find_local_paths(words: list[str]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    print(f"{Image(Path(sys.argv[1]).resolve(), ray=sys.argv[2:] == ['ray']).measure_size():,} bytes")
+    print(f"{Image(Path(sys.argv[1]).resolve(), *sys.argv[2:]).measure_size():,} bytes")

@@ -109,7 +109,7 @@ def test_tira_commands_write_the_runs_of_run_sh(
 
 
 def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:
-    image, (output, temporary_dir) = Image(build_dir, ray=True), (create_writable(tmp_path / name) for name in ("out", "tmp"))
+    image, (output, temporary_dir) = Image(build_dir, "ray"), (create_writable(tmp_path / name) for name in ("out", "tmp"))
     assert image.measure_size() < MAX_IMAGE_BYTES + 0.3e9
     mounts = {"/in": (input_dir, "ro"), "/out": (output, "rw"), "/tmp": (temporary_dir, "rw")}
     code, log = image.run([*COMMAND, "--engine", "ray"], mounts, {})
