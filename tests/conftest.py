@@ -84,7 +84,9 @@ FILLERS = [f"filler{chr(97 + i)}" for i in range(20)]  # other words of its prem
 SAMPLE_WORDS = ("zoos", "abolished", "daylight", "saving", "public", "transport", "cars")  # words of the sample's topics
 # Tiny networks, for speed.
 TINY_BERT = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-TINY_ENCODER = {**TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58}  # 58 terms of `build_tiny_tokenizer`
+TINY_ENCODER = {  # 58 terms of `build_tiny_tokenizer`; large weights, so that scores differ clearly
+    **TINY_BERT, "max_position_embeddings": 64, "vocab_size": 58, "initializer_range": 0.3,
+}  # fmt: skip
 TINY_CONFIGS: dict[str, dict[str, object]] = {
     "gru": {"hidden": 6},
     "drmm": {"bins": 30, "hidden": (8, 5)},
