@@ -10,7 +10,7 @@ from submission.data.args_me import ArgsMeReader
 from submission.data.args_me_ids import find_mismatched_ids
 from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
-from submission.data.run_validation import TIRA_ERROR, find_run_issues, summarise_issues
+from submission.data.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from submission.errors import CheckFailedError, CheckpointError, InputError, InsufficientMemoryError, abbreviate_list, pluralise
 from submission.progress import track
 from submission.storage.atomic_files import write_atomic
@@ -69,11 +69,14 @@ def check(
     docnos = None if documents is None else set(documents["docno"])
     for run in runs:
         issues = find_run_issues(run, qids, docnos)
-        if issues:
-            tira_count = sum(issue.level == TIRA_ERROR for issue in issues)
-            other_errors = f"{pluralise(len(issues) - tira_count, 'error')} of stricter checks"
+        for note in summarise_issues(run, (issue for issue in issues if issue.level == ACCEPTED)):
+            report.add_note(note)
+        errors = [issue for issue in issues if issue.level != ACCEPTED]
+        if errors:
+            tira_count = sum(issue.level == TIRA_ERROR for issue in errors)
+            other_errors = f"{pluralise(len(errors) - tira_count, 'error')} of stricter checks"
             report.add_note(f"{run}: {pluralise(tira_count, 'TIRA error')}, {other_errors}, by category:")
-        report.add_result(str(run), summarise_issues(run, issues), InputError.exit_code, len(issues))
+        report.add_result(str(run), summarise_issues(run, errors), InputError.exit_code, len(errors))
     return report
 
 
@@ -87,11 +90,12 @@ def _check_input(inputs: Sequence[Path], ids_file: Path | None, report: Report) 
     report.add_note(dataset.description)
     reader = dataset.reader
     topics, topic_issues = reader.read_topics()
-    report.add_result(f"{len(topics)} topics", topic_issues, InputError.exit_code)
+    report.add_result(pluralise(len(topics), "topic"), topic_issues, InputError.exit_code)
     documents, document_issues = reader.read_documents()
     if not document_issues and not dataset.ranking_file:
         document_issues = _check_collection(documents, reader.min_premise_words, report)
-    report.add_result(f"{len(documents)} documents in {len(reader.corpus_files)} files", document_issues, InputError.exit_code)
+    size = f"{pluralise(len(documents), 'document')} in {pluralise(len(reader.corpus_files), 'file')}"
+    report.add_result(size, document_issues, InputError.exit_code)
     if dataset.ranking_file and not topic_issues and not document_issues:
         issues = _catch_issues(dataset.get_supplied_ranking, lambda docnos: set(docnos) - set(documents["docno"]))
         report.add_result("supplied ranking", issues, InputError.exit_code)

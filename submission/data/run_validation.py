@@ -18,13 +18,13 @@ from submission.rankings import MAX_DEPTH, TAG_PATTERN
 TIRA_MAX_BYTES, TIRA_MIN_LINES, TIRA_MIN_TOPICS = 75 * 2**20, 5, 3  # TIRA's limits
 POSITIONAL_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 WHITESPACE = re.compile(r"\s")
-TIRA_ERROR, STRICTER = "rejected by TIRA", "stricter than TIRA"  # levels
+TIRA_ERROR, STRICTER, ACCEPTED = LEVELS = "rejected by TIRA", "stricter than TIRA", "accepted by TIRA"  # two errors, a note
 
 
 class RunIssue(NamedTuple):
-    """Violation of TIRA's rules, or of stricter ones, in a run file."""
+    """Violation of TIRA's rules or of stricter ones in a run file, or property to note."""
 
-    level: str  # TIRA_ERROR or STRICTER
+    level: str  # one of LEVELS
     category: str  # issues of the same category are summarised in one line
     line: int | None  # None: the whole file
     message: str
@@ -37,7 +37,7 @@ _of_topic = partial(RunIssue, STRICTER, is_of_topic=True)
 
 
 def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection[str] | None) -> list[RunIssue]:
-    """Return all issues of a run, TIRA errors first, then by line.
+    """Return all issues of a run, sorted by LEVELS, then by line.
 
     Args:
         path: Run file, plain or gzipped, or a directory with run.txt.
@@ -56,7 +56,7 @@ def find_run_issues(path: Path, topics: Sequence[str] | None, docnos: Collection
         *_find_row_issues(run.rows, docnos),
         *_find_file_issues(run, topics),
     ]
-    return sorted(issues, key=lambda issue: (issue.level == STRICTER, issue.line is None, issue.line))
+    return sorted(issues, key=lambda issue: (LEVELS.index(issue.level), issue.line is None, issue.line))
 
 
 def summarise_issues(path: Path, issues: Iterable[RunIssue]) -> list[str]:
@@ -118,7 +118,8 @@ def _find_topic_issues(rows: Sequence[RunLine], topics: Sequence[str] | None) ->
         cause = f"{format_missing(len(missing_qids), len(topics), 'topic')} in the run"
         hint = suggest_normalisation([qid for qid in first_lines if qid not in topics], missing_qids)
         examples = abbreviate_list(missing_qids, MAX_NAMES_LISTED)
-        yield _stricter("topics without documents", None, f"{cause} ({examples}); evaluators count them as 0.{hint}")
+        message = f"{cause} ({examples}); evaluators count them as 0 or skip them.{hint}"
+        yield RunIssue(ACCEPTED, "topics without documents", None, message)  # no document may match a topic
 
 
 def _find_row_issues(rows: Sequence[RunLine], docnos: Collection[str] | None) -> Issues:

@@ -263,7 +263,7 @@ def read_manifest(file: Path) -> Manifest:
         manifest = msgspec.json.decode(_read_if_exists(file) or b"{}", type=Manifest)
         *lines, _ = _read_if_exists(journal).split(b"\n")  # drop an incomplete last line
     except (OSError, *DECODING_ERRORS) as error:
-        log.warning("%s: damaged (%s); rebuilding all files of this directory", file, error)
+        log.warning("%s: damaged (%s); the origin of all files of this directory is unknown", file, error)
         return Manifest()
     for line in filter(None, lines):
         try:

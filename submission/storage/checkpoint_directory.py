@@ -60,8 +60,8 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         available_names = sorted(path.name for path in directory.parent.glob("*/"))
         fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
         raise CheckpointError(
-            f"{directory}: checkpoint not found; {fix} with the name {directory.name}; "
-            f"available: {abbreviate_list(available_names) or 'none'}"
+            f"{directory}: checkpoint not found; {fix} with the name {directory.name} (release: a clone or copy "
+            f"of the package); available: {abbreviate_list(available_names) or 'none'}"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)
@@ -69,7 +69,10 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
         raise _build_damage_error(directory / PROVENANCE, "lists files outside the directory")
     missing_files = [name for name in (*hashes, PROVENANCE) if not (directory / name).is_file()]
     if missing_files:
-        raise CheckpointError(f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint from the release")
+        raise CheckpointError(
+            f"{directory}: missing {', '.join(missing_files)}; restore the checkpoint "
+            f"with `git checkout -- {directory}` or from a copy of the package"
+        )
     for name, expected_hash in hashes.items():
         if sha256_file(directory / name) != expected_hash:
             raise _build_damage_error(directory / name, f"SHA-256 is not {expected_hash[:12]}…")
@@ -124,4 +127,6 @@ def encode_json(value: object) -> bytes:
 
 
 def _build_damage_error(file: Path, reason: object) -> CheckpointError:
-    return CheckpointError(f"{file}: damaged ({reason}); restore it from the release")
+    return CheckpointError(
+        f"{file}: damaged ({reason}); restore the checkpoint with `git checkout -- {file.parent}` or from a copy of the package"
+    )

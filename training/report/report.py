@@ -17,7 +17,7 @@ import pandas as pd
 from submission.data.dataset import Dataset
 from submission.data.orders import Order
 from submission.data.runs import read_run
-from submission.errors import InputError
+from submission.errors import InputError, pluralise
 from submission.output.run_directory import FINGERPRINT_FILE, PRIMARY_RUN_FILE
 from submission.progress import track
 from submission.storage.artifact_store import read_manifest
@@ -116,7 +116,8 @@ def write_report(directory: Path, qrels_file: Path, execution: Execution, output
         hardest=sorted(topics, key=lambda topic: topic.mean),
     )
     write_atomic(output, html)
-    log.info("%s: %d systems, %d topics, %.1f MB", output, len(systems), len(topics), output.stat().st_size / 1e6)
+    counts = f"{pluralise(len(systems), 'system')}, {pluralise(len(topics), 'topic')}"
+    log.info("%s: %s, %.1f MB", output, counts, output.stat().st_size / 1e6)
 
 
 def _render(inputs: Sequence[Path], **variables: Any) -> str:
@@ -126,6 +127,7 @@ def _render(inputs: Sequence[Path], **variables: Any) -> str:
         loader=jinja2.FileSystemLoader(REPORT_TEMPLATE.parent), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["pluralise"] = pluralise
     environment.filters["command"] = lambda query: shlex.join(["./run.sh", "search", *flags, "--", query])
     return environment.get_template(REPORT_TEMPLATE.name).render(
         measure=MEASURE,

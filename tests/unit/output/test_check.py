@@ -10,7 +10,7 @@ import pytest
 from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
-from submission.data.run_validation import STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
+from submission.data.run_validation import ACCEPTED, STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
 from tests.conftest import PREMISE, Capture, make_argument
 
 MakeInput = Callable[..., Path]
@@ -64,13 +64,13 @@ def test_issues_of_a_line_are_reported(tmp_path: Path, level: str, line_number: 
         [
             (TIRA_ERROR, "wrong number of fields"), (TIRA_ERROR, "too few lines"), (TIRA_ERROR, "too few topics"),
             (STRICTER, "non-finite score"), (STRICTER, "unknown document"), (STRICTER, "ranks not consecutive from 1"),
-            (STRICTER, "topics without documents"),
+            (ACCEPTED, "topics without documents"),
         ],
     ),
     ([VALID_LINES[2], *VALID_LINES[:2], *VALID_LINES[3:]], [(STRICTER, "topics not in input order")]),
     (
         [line.replace(" Q0", ".1 Q0", 1) for line in VALID_LINES],
-        [*[(STRICTER, "unknown topic")] * 3, (STRICTER, "topics without documents")],
+        [*[(STRICTER, "unknown topic")] * 3, (ACCEPTED, "topics without documents")],
     ),
 ], ids=["errors first", "topics in another order", "topic numbers with a suffix"])  # fmt: skip
 def test_issues_of_a_run_are_reported(tmp_path: Path, lines: list[str], expected: list[tuple[str, str]]) -> None:
@@ -89,7 +89,7 @@ def number_lines(*ranks: int) -> list[str]:
     ([line for row in range(3) for line in number_lines(1, 2, 3)[row::3]], "topic not contiguous in 3 topics: line 4"),
     (number_lines(3, 2, 1), "set --order rank or --order score for `rank --input-run`, `evaluate` or `compare`"),
     ([line for row in range(3) for line in number_lines(1, 3, 2)[row::3]], "ranks and scores disagree in 3 of 3"),
-    (number_lines(1, 2, 3)[3:6], "2 of 3 topics are not in the run (1, 3); evaluators count them as 0"),
+    (number_lines(1, 2, 3)[3:6], "2 of 3 topics are not in the run (1, 3); evaluators count them as 0 or skip them"),
 ])  # fmt: skip
 def test_issues_of_topics_are_counted(tmp_path: Path, lines: list[str], summary: str) -> None:
     summaries = summarise_issues(tmp_path, find_issues(tmp_path, lines))
@@ -151,8 +151,11 @@ def test_all_issues_of_an_input_are_reported(
     assert f"error: {len(errors)} error" in err
 
 
-def test_texts_of_another_corpus_version_are_listed(make_input: MakeInput, tmp_path: Path) -> None:
-    directory = make_input(arguments=[make_argument("S1-A1"), make_argument("S2-A2")])
-    flags = ["-i", str(directory), "--checkpoints", str(tmp_path / "none"), "--mismatched-ids", str(tmp_path / "ids")]
+def test_notes_are_no_errors(make_input: MakeInput, tmp_path: Path, capsys: Capture) -> None:
+    directory = make_input([(qid, "zoos") for qid in "1234"], [make_argument("S1-A1"), make_argument("S2-A2")])
+    run = tmp_path / "run.txt"  # has no line for topic 4
+    run.write_text("".join(f"{qid} Q0 S{rank}-A{rank} {rank} -{rank} t\n" for qid in "123" for rank in (1, 2)))
+    flags = ["-i", str(directory), "--no-checkpoints", "--mismatched-ids", str(tmp_path / "ids"), "--run", str(run)]
     assert main(["check", *flags]) == 0
-    assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"
+    assert f"NOTE   {run}: accepted by TIRA: topics without documents: 1 of 4" in capsys.readouterr().out
+    assert (tmp_path / "ids").read_text() == "S1-A1\nS2-A2\n"  # texts that are not those of their ids
