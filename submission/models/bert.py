@@ -7,6 +7,7 @@ Shapes: B pairs, R chunks of all pairs, L layers (embeddings and transformer lay
 D document positions, S document positions of a chunk, T positions of an encoder input, E dimensions.
 """
 
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, ClassVar, Self
@@ -117,6 +118,7 @@ class Encoder(nn.Module):
     def _round_bert(self, precision: torch.dtype) -> Callable[..., tuple[Tensor, ...]]:
         """Return a function that computes hidden states with rounded weights; its arguments are those of `BERT`."""
         if precision == torch.bfloat16:
+            sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]  # OpenVINO would send usage data when imported
             from submission.models.openvino_bert import OpenVINOBERT  # optional dependency
 
             return OpenVINOBERT(self.bert, self.reads_all_layers)

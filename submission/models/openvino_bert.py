@@ -31,7 +31,7 @@ class OpenVINOBERT:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # tracing warns of each comparison of lengths
             decoder = TorchScriptPythonDecoder(network, example_input=example)
-        frontend = FrontEndManager().load_by_framework("pytorch")  # unlike openvino.convert_model, sends no usage data
+        frontend = FrontEndManager().load_by_framework("pytorch")
         model = frontend.convert(frontend.load(decoder))
         thread_count = count_cpu_cores()
         settings = {

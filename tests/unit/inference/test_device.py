@@ -1,5 +1,6 @@
 """Tests of batches that exceed GPU memory or a token limit, of thread counts, and of encoder precision."""
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -108,3 +109,4 @@ def test_half_precision_is_close_for_all_lengths(precision: torch.dtype) -> None
         torch.testing.assert_close(half_precision_mask, output_mask)
         assert 0 < (actual - expected)[output_mask].abs().max() < 0.1  # of values up to 3
         torch.testing.assert_close(actual[0], single[0], rtol=0, atol=0.05)
+    assert precision == torch.float16 or "openvino_telemetry.main" not in sys.modules
