@@ -37,19 +37,14 @@ echo "begin $4 $CUDA_VISIBLE_DEVICES ${@:5}" >> "$LOG"; sleep 0.2; echo "end $4"
 touch "$OUT/$4"
 """
 REQUIREMENTS = {
-    "table": (),
-    "start": ("table",),
-    "network": ("start",),
-    "broken": ("table",),
-    "ensemble": ("network", "broken"),
-}
+    "table": (), "start": ("table",), "network": ("start",), "broken": ("table",), "ensemble": ("network", "broken"),
+}  # fmt: skip
 
 
 def test_graph_leads_from_the_corpus_to_all_checkpoints(tmp_path: Path) -> None:
     steps = build_graph(Sources(SAMPLE, tmp_path, None, QRELS))
     assert {path.name for path in CHECKPOINT_DIR.iterdir() if (path / "config.json").exists()} <= set(steps)
     assert sum(name.startswith("prepare ") for name in steps) == 6
-    assert "targer_language" in steps  # from which the taggers start
     for index, step in enumerate(steps.values()):
         assert set(step.requires) <= set([*steps][:index])
     requirements = {name: {*step.requires} - {"prepare pairs"} for name, step in steps.items()}
@@ -140,6 +135,7 @@ def test_steps_that_use_the_device_share_the_gpus(run: RunSteps, tmp_path: Path)
     assert {tuple(words) for event, _, *words in jobs if event == "begin"} == {("5", "--device", "cuda")}
 
 
+@pytest.mark.usefixtures("run")
 def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, assert_fails: AssertFails) -> None:
     command = ["all", "-i", str(SAMPLE), "--work-dir", str(tmp_path), "--recipes", str(TINY_CONFIGS), "--only"]
     assert main([*command, "cedr_knrm", "--plan"]) == 0
@@ -152,6 +148,10 @@ def test_plan_lists_states_and_missing_inputs(tmp_path: Path, capsys: Capture, a
     assert "\ndeepct: cannot be made, missing --qrels\n" in capsys.readouterr().out
     assert_fails(2, "targer_dirichlet: missing --qrels, --data; add", *command, "targer_dirichlet")
     assert_fails(2, "unknown step 'knrn'; did you mean 'knrm'?", *command, "knrn")
+    for option in ("-i", "--data", "--qrels", "--recipes"):
+        assert_fails(3, "absent: not found; check the path", *command[:-1], "--plan", option, tmp_path / "absent")
+    assert main([*command, "prepare pairs"]) == 0
+    assert capsys.readouterr().out.rstrip().splitlines()[-1].startswith("remaining: ")  # no table without rows
 
 
 @pytest.fixture

@@ -46,17 +46,20 @@ def add_parsers(commands: Commands) -> None:
         "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data: not compared, "
         "since the stored checkpoint was made from other data; not stored: there is no stored checkpoint"
     )
-    parser.epilog = f"verdicts: {verdicts}. {parser.epilog}"
+    parser.epilog = f"verdicts, for the recipe of the stored checkpoint: {verdicts}. {parser.epilog}"
 
 
 def _make_all(args: argparse.Namespace) -> None:
     from submission.cpu_cores import count_cpu_cores
-    from submission.errors import ReproductionError, SystemsFailedError
+    from submission.errors import InputError, ReproductionError, SystemsFailedError
     from submission.inference.device import choose_device
     from submission.storage.atomic_files import create_directory, write_directory_atomic
     from training.cli import steps as graph
     from training.cli.scheduler import FINISHED, Records, Scheduler
 
+    for path in (args.input_dir, args.data_dir, args.qrels, args.recipes_dir):
+        if path and not path.exists():
+            raise InputError(f"{path}: not found; check the path")
     create_directory(args.work_dir)
     sources = graph.Sources(args.input_dir, args.work_dir, args.data_dir, args.qrels, args.recipes_dir)
     steps = graph.build_graph(sources)
@@ -74,7 +77,8 @@ def _make_all(args: argparse.Namespace) -> None:
     checkpoints = [name for name in selection if steps[name].output.parent.parent == args.work_dir / "checkpoints"]
     finished = [name for name in checkpoints if name not in failed]
     table = _compare_checkpoints(finished, args.work_dir / "checkpoints", args.checkpoint_dir, records)
-    print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
+    if finished:
+        print(table.to_string(index=False, float_format="%.2f", na_rep="–"))  # noqa: RUF001 a dash
     if failed:
         cause = f"steps failed or skipped: {', '.join(failed)}; all others finished"
         raise SystemsFailedError(f"{cause}; correct the errors above and run the same command again")
