@@ -1,5 +1,6 @@
 """Load recipes and find their training tasks; the module of a task has the name of the task's table in a recipe."""
 
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -71,7 +72,8 @@ def build_recipe(path: Path, values: dict[str, Any]) -> Recipe:
         recipe.task.validate_recipe(settings)
         _check_network_settings(recipe)
     except ValueError as error:
-        raise UsageError(f"{path}: {error}") from None
+        cause = re.sub(r"(.+) - at `\$\.(.+)`", r"\2: \1", str(error))  # of msgspec: name the key first
+        raise UsageError(f"{path}: {cause}") from None
     return recipe
 
 
