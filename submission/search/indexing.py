@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from submission.engine.factory import open_chosen_engine
 from submission.inference.device import choose_device, choose_precision, limit_threads
@@ -53,20 +52,15 @@ def _estimate(components: Sequence[Component], execution: Execution) -> tuple[fl
     docnos = execution.documents.searchable_docnos
     rows = np.linspace(0, len(docnos) - 1, min(SAMPLE_SIZE, len(docnos)), dtype=int)
     sample = execution.documents.read_texts([docnos[row] for row in np.unique(rows)])
-    measurements = [_measure(component, execution, component.select_unindexed(execution, sample)) for component in components]
-    seconds, sizes = zip(*measurements, strict=True)
-    scale = len(docnos) / len(sample)
-    return scale * sum(seconds), scale * sum(sizes)
-
-
-def _measure(component: Component, execution: Execution, documents: pd.DataFrame) -> tuple[float, int]:
-    """Build a component's index of `documents` in a temporary directory; return the seconds and bytes that it needs."""
-    seconds, size = 0.0, 0
-    for part in filter(len, (documents[:WARM_UP_SIZE], documents)):  # the first loads networks and libraries
+    parts = [(component, component.select_unindexed(execution, sample)) for component in components]
+    for limit in (WARM_UP_SIZE, len(sample)):  # the first loads networks and libraries
         with CacheDirectory(None, Path()) as cache, suppress_info():
-            part_execution = Execution(Corpus.from_frame(part), execution.checkpoints, execution.device, cache)
             start = time.monotonic()
-            component.build_index(part_execution)
+            for component, documents in parts:
+                if len(documents):
+                    corpus = Corpus.from_frame(documents[:limit])
+                    component.build_index(Execution(corpus, execution.checkpoints, execution.device, cache))
             seconds = time.monotonic() - start
             size = sum(file.stat().st_size for file in cache.directory.rglob("*") if file.is_file())
-    return seconds, size
+    scale = len(docnos) / len(sample)
+    return scale * seconds, scale * size

@@ -23,7 +23,7 @@ from submission.systems.execution import CheckpointStore, Execution, iter_compon
 from submission.systems.lexical import LexicalStage
 
 
-# In the default tier, `ensemble` stands for both ensembles.
+# In the default tier, `ensemble` represents both ensembles.
 @pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name == "ensemble_thesis")) for name in SYSTEMS])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -1,4 +1,4 @@
-"""A slow computation of shards, in a module of its own, which a worker of Ray imports quickly."""
+"""A slow computation of shards, in a separate module, which a worker of Ray imports quickly."""
 
 import os
 import time

@@ -171,9 +171,9 @@ def compute_figures() -> set[str]:
 def test_figures_are_those_of_result_files(name: str) -> None:
     text = re.sub(GENERATED, "", read(name), flags=re.DOTALL)
     text = re.sub(r"```.*?```", lambda block: "\n".join(re.findall("# .*", block[0])), text, flags=re.DOTALL)
-    numbers = re.findall(r"(?<![\w@.-])\d+(?:,\d{3})*(?:\.\d+)?(?: %)?", re.sub(NO_RESULTS, "", text))
-    assert len(numbers) > 5
-    assert {number.replace(" ", "") for number in numbers} <= compute_figures() | SETTINGS
+    figures = re.findall(r"(?<![\w@.-])\d+(?:,\d{3})*(?:\.\d+)?(?: %)?", re.sub(NO_RESULTS, "", text))
+    assert len(figures) > 5
+    assert {figure.replace(" ", "") for figure in figures} <= compute_figures() | SETTINGS
 
 
 EXCLUDED_PROGRAMS = {  # commands that the next test does not execute

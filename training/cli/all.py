@@ -39,7 +39,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--gpu-processes", type=count, default=3, metavar="N", help=help_text)
     help_text = (
         "only print the plan; states: new, started (interrupted, resumed by the next call), outdated (made from other inputs, "
-        "settings or code, made again) and finished"
+        "settings or code, and therefore recomputed) and finished"
     )
     parser.add_argument("--plan", action="store_true", help=help_text)
     verdicts = (

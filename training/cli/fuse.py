@@ -29,7 +29,7 @@ def add_parsers(commands: Commands) -> None:
     add_output(parser, "checkpoint directory (default: WORK_DIR/checkpoints/FUSION)")
     help_text = "ensemble only: require weights ≥ 0"
     parser.add_argument("--non-negative", "--positive", action="store_true", help=help_text)
-    help_text = "learned fusion only: also evaluate the fusion with each candidate member, which all networks must score"
+    help_text = "learned fusion only: also evaluate the fusion with each candidate member, whose networks score the pool"
     parser.add_argument("--candidates", action="store_true", help=help_text)
     help_text = "learned fusion only: directory for the result tables (default: WORK_DIR/results)"
     add_path(parser, "--results", "--tables", help=help_text)
