@@ -35,7 +35,9 @@ class Dataset:
         reranking = f"re-ranking the documents of {self.ranking_file}"
         mode = reranking if self.ranking_file else "each system retrieves from the collection"
         files = {*self.reader.topic_files, *self.reader.corpus_files, self.reader.rerank_file, self._run_file}
-        ignored_names = [get_printable_name(file) for file in find_files(paths, "[!.]*") if file not in files]
+        ignored_names = [
+            get_printable_name(file) for file in find_files(paths, "[!.]*") if file not in files and file.is_file()
+        ]
         suffix = f"; ignored files: {abbreviate_list(ignored_names)}" if ignored_names else ""
         self.description = f"{self.reader.format_name}; {mode}{suffix}"
 

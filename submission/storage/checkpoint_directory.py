@@ -58,10 +58,9 @@ def verify_files(directory: Path, files: Collection[str]) -> dict[str, str]:
     recover_directory(directory)
     if not directory.is_dir():
         available_names = sorted(path.name for path in directory.parent.glob("*/"))
-        fix = "restore it from the release, or make it with `python -m training fit` (a network), `tune` (parameters) or `fuse`"
+        fix = f"restore it from a copy of the package, or make it with `python -m training all --only {directory.name}`"
         raise CheckpointError(
-            f"{directory}: checkpoint not found; {fix} with the name {directory.name} (release: a clone or copy "
-            f"of the package); available: {abbreviate_list(available_names) or 'none'}"
+            f"{directory}: checkpoint not found; {fix}; available: {abbreviate_list(available_names) or 'none'}"
         )
     hashes = read_provenance(directory).files if (directory / PROVENANCE).exists() else dict.fromkeys(files, "")
     require_hashes(directory, hashes, files)

@@ -146,7 +146,9 @@ def test_all_formats_are_read_in_all_encodings(name: str, encoding: str, tmp_pat
 
 def test_ignored_files_are_named(tmp_path: Path) -> None:
     files = {**tirex(), **touche(), "topics.xml.gz": "", ".DS_Store": "", "qrels.txt": ""}
-    dataset = Dataset(write_files(tmp_path / "input", files))
+    directory = write_files(tmp_path / "input", files)
+    (directory / "folder").mkdir()
+    dataset = Dataset(directory)
     assert dataset.description.endswith("; ignored files: args-me.json, qrels.txt, topics.xml, topics.xml.gz")
 
 

@@ -1,10 +1,11 @@
 """Define the subcommands `evaluate`, `compare`, `overlap` and `report`, which take runs, and `docs`, which updates READMEs."""
 
 import argparse
+import filecmp
 from pathlib import Path
 
 from submission import cli
-from submission.errors import UsageError, abbreviate_list, escape_undecodable
+from submission.errors import UsageError, escape_undecodable
 from training.cli.options import QRELS_HELP, add_output, index_files_by_name, open_execution, parse_named_path
 
 COMPARISON_LEGEND = """a: {}, b: {}
@@ -95,7 +96,7 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
 
     (name_a, file_a), (name_b, file_b) = args.first, args.second
     names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
-    text = "".join(map(_describe_choice, (file_a, file_b)))
+    text = _describe_directories(file_a, file_b)
     first, second = read_run(file_a, args.order), read_run(file_b, args.order)
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
@@ -125,16 +126,23 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
     print(text)
 
 
-def _describe_choice(path: Path) -> str:
-    """Return a line that names the compared run of a directory, and its other runs; "" for a file."""
+def _describe_directories(first: Path, second: Path) -> str:
+    """Return lines that name the compared runs of directories, and say which of their other runs have equal bytes."""
     from submission.data.runs import find_run
     from submission.output.run_directory import list_other_runs
 
-    if not path.is_dir():
-        return ""
-    other_runs = list_other_runs(path)
-    note = f"; not compared: {abbreviate_list(other_runs)}" if other_runs else ""
-    return f"{path}: {find_run(path).name} is compared{note}\n"
+    lines = [f"{path}: {find_run(path).name} is compared" for path in (first, second) if path.is_dir()]
+    if len(lines) == 2:
+        runs_a, runs_b = ({name: path / name for name in list_other_runs(path)} for path in (first, second))
+        is_equal = {name: filecmp.cmp(runs_a[name], runs_b[name], shallow=False) for name in runs_a if name in runs_b}
+        groups = {
+            "identical": [name for name in is_equal if is_equal[name]],
+            "different": [name for name in is_equal if not is_equal[name]],
+            f"only in {first}": [name for name in runs_a if name not in runs_b],
+            f"only in {second}": [name for name in runs_b if name not in runs_a],
+        }
+        lines += [f"other runs, {label}: {', '.join(names)}" for label, names in groups.items() if names]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _compare_runs(args: argparse.Namespace) -> None:

@@ -76,6 +76,13 @@ def test_measures_are_compared_by_topic(tmp_path: Path, capsys: Capture) -> None
     output = capsys.readouterr().out
     assert "rankings: 3 of 3 differ, first at rank 1" in output
     assert "\na: a, b: b\ndifference: mean of b - a over n topics" in output
-    shutil.copy(tmp_path / "a.txt", tmp_path / "run.txt")
-    assert main(["compare", str(tmp_path), runs[1]]) == 0
-    assert capsys.readouterr().out.startswith(f"{tmp_path}: run.txt is compared; not compared: a.txt, b.txt\ntopics: 3 in")
+    for directory, names in {"x": {"run": "a", "a": "a", "b": "b"}, "y": {"run": "b", "a": "b", "b": "b", "c": "b"}}.items():
+        for name, source in names.items():
+            (tmp_path / directory).mkdir(exist_ok=True)
+            shutil.copy(tmp_path / f"{source}.txt", tmp_path / directory / f"{name}.txt")
+    x, y = tmp_path / "x", tmp_path / "y"
+    assert main(["compare", str(x), str(y)]) == 0
+    assert capsys.readouterr().out.startswith(
+        f"{x}: run.txt is compared\n{y}: run.txt is compared\nother runs, identical: b.txt\nother runs, different: a.txt\n"
+        f"other runs, only in {y}: c.txt\ntopics: 3 in both runs\n"
+    )
