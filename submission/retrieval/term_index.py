@@ -4,6 +4,8 @@ Retrieval models and query expansions are applied at query time. Documents are n
 docno, terms alphabetically. The frequencies are those in the texts, or those that an enricher assigns.
 
 terms.txt        terms, one per line
+words.npy        (words,) bytes: ASCII words with at most 20 characters, ascending; none without a stemmer
+stems.npy        (words,) int32: the words' terms, which saves loading the stemmer
 occurrences.npy  (terms,) int64: collection frequencies (cf)
 lengths.npy      (documents,) int32: document lengths (dl)
 terms-*.npy      terms × documents: term frequencies (tf) in CSR format (see `sparse_matrix`)
@@ -13,7 +15,7 @@ documents-*.npy  documents × terms: the same frequencies
 import logging
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
@@ -36,8 +38,9 @@ log = logging.getLogger(__name__)
 SHARD_SIZE = 16384  # documents per shard
 TOKENISE_BATCH = 256  # documents per batch
 SHARDS_DIR = "parts"
+WORD_DTYPE = np.dtype("S20")
 MATRIX_FILES = [f"{rows}-{name}" for rows in ("terms", "documents") for name in CSR_FILES]
-INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES)
+INDEX_FILES = ("terms.txt", "occurrences.npy", "lengths.npy", *MATRIX_FILES, "words.npy", "stems.npy")
 
 
 class IndexSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,28 +65,38 @@ class TermIndex:
 
     def __init__(self, files: Sequence[Path], settings: IndexSettings) -> None:
         """Open the files, in the order of `INDEX_FILES`, of an index that was built with these settings."""
-        self._settings, self._analyser = settings, TermAnalyser(settings.stemmer)
-        terms, cf, lengths, *matrices = files
+        self._settings, self.analyser = settings, TermAnalyser(settings.stemmer, self._find_stem)
+        terms, cf, lengths, *matrices, words, stems = files
         self.terms = terms.read_text(encoding="utf-8").split("\n")[:-1]
         self.term_ids = {term: index for index, term in enumerate(self.terms)}
         self.lengths = np.load(lengths)
         self.by_term, self.by_document = CSRMatrix(matrices[:3]), CSRMatrix(matrices[3:])
+        self._words, self._stems = (np.asarray(np.load(file, mmap_mode="r")) for file in (words, stems))
         self._df, self._cf = (np.append(counts, 0) for counts in (np.diff(self.by_term.indptr), np.load(cf)))
         self.token_count = int(self.lengths.sum(dtype=np.int64))
 
     def analyse_query(self, text: str) -> list[str]:
         """Return the index terms of a query in text order, with repetitions."""
-        return self._analyser.analyse(text)
+        return self.analyser.analyse(text)
+
+    def _find_stem(self, word: str) -> str | None:
+        """Return the stem of a word of words.npy, or None."""
+        if len(word) > WORD_DTYPE.itemsize or not word.isascii():
+            return None
+        key = np.bytes_(word, "ascii")
+        position = int(np.searchsorted(self._words, key))
+        is_known = position < len(self._words) and self._words[position] == key
+        return self.terms[self._stems[position]] if is_known else None
 
     def count_terms(self, documents: pd.DataFrame) -> list[Counter[str]]:
         """Count the terms of each document `conclusion premise`; the documents need not be indexed."""
-        return [Counter(self._analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
+        return [Counter(self.analyser.analyse(text)) for text in select_texts(documents, self._settings.fields)]
 
     def count_enriched_terms(self, words: Mapping[str, int]) -> Counter[str]:
         """Count the index terms of a document from the word frequencies that an enricher assigns to it."""
         counts: Counter[str] = Counter()
         for word, frequency in words.items():
-            for term in self._analyser.analyse(word):
+            for term in self.analyser.analyse(word):
                 counts[term] += frequency
         return counts
 
@@ -143,6 +156,8 @@ class _ShardCounts(msgspec.Struct):
     distinct_counts: bytes  # (documents,) number of distinct terms per document
     term_ids: bytes  # (entries,) positions in `terms`
     frequencies: bytes  # (entries,) term frequencies
+    words: bytes  # (words,) WORD_DTYPE, see words.npy
+    stems: bytes  # (words,) positions in `terms`
 
     def get_array(self, name: str) -> np.ndarray:
         return np.frombuffer(getattr(self, name), np.int32)
@@ -189,32 +204,38 @@ def _merge_shards(read_shard: Callable[[int], bytes], starts: Sequence[int], fil
     terms = sorted(vocabulary)
     ids = {term: index for index, term in enumerate(terms)}
 
-    def map_term_ids(shard: _ShardCounts) -> np.ndarray:
-        merged_ids = np.array([ids[term] for term in shard.terms], dtype=np.int32)
-        return np.asarray(merged_ids[shard.get_array("term_ids")])
+    def merge_ids(shard: _ShardCounts) -> np.ndarray:
+        return np.array([ids[term] for term in shard.terms], dtype=np.int32)
 
     df_by_shard, collection_frequencies = [], np.zeros(len(terms), dtype=np.int64)
-    _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:])
+    words, stems = [np.empty(0, WORD_DTYPE)], [np.empty(0, np.int32)]
+    _, indices, data = allocate_matrix(np.concatenate(distinct_counts), np.int32, files[6:9])
     end = 0
     for shard in iter_shards():
-        term, frequency = map_term_ids(shard), shard.get_array("frequencies")
+        merged_ids = merge_ids(shard)
+        term, frequency = merged_ids[shard.get_array("term_ids")], shard.get_array("frequencies")
         start, end = end, end + len(term)
         indices[start:end], data[start:end] = term, frequency
         df_by_shard.append(np.bincount(term, minlength=len(terms)))
         collection_frequencies += np.bincount(term, weights=frequency, minlength=len(terms)).astype(np.int64)
+        words.append(np.frombuffer(shard.words, WORD_DTYPE))
+        stems.append(merged_ids[shard.get_array("stems")])
     indices.flush()
     data.flush()
 
     def iter_by_term() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start, shard in zip(starts, iter_shards(), strict=True):
             documents = np.arange(start, start + len(shard.get_array("distinct_counts")), dtype=np.int32)
-            order = _stable_argsort(map_term_ids(shard))
+            order = _stable_argsort(merge_ids(shard)[shard.get_array("term_ids")])
             yield np.repeat(documents, shard.get_array("distinct_counts"))[order], shard.get_array("frequencies")[order]
 
     merge_shards(iter_by_term(), df_by_shard, np.int32, files[3:6])
     files[0].write_text("".join(f"{term}\n" for term in terms), encoding="utf-8")
     write_npy(files[1], collection_frequencies)
     write_npy(files[2], np.concatenate(lengths))
+    distinct_words, positions = np.unique(np.concatenate(words), return_index=True)
+    write_npy(files[9], distinct_words)
+    write_npy(files[10], np.concatenate(stems)[positions])
 
 
 @lru_cache(maxsize=1)
@@ -240,7 +261,7 @@ def _count_texts(stemmer: Stemmer, texts: Sequence[str]) -> bytes:
         packed_entries.sort()
         starts = np.flatnonzero(np.diff(packed_entries, prepend=-1))
         arrays.append(_unpack_entries(packed_entries[starts], np.diff(starts, append=len(packed_entries)), len(ends)))
-    return _encode_shard(token_terms.terms, arrays)
+    return _encode_shard(token_ids, token_terms, analyser, arrays)
 
 
 def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) -> bytes:
@@ -261,7 +282,7 @@ def _count_enriched(stemmer: Stemmer, documents: Sequence[Mapping[str, int]]) ->
         starts = np.flatnonzero(np.diff(packed_entries[order], prepend=-1))
         frequency_sums = np.add.reduceat(np.repeat(frequency, sizes)[order], starts) if len(starts) else starts
         arrays.append(_unpack_entries(packed_entries[order][starts], frequency_sums, len(batch)))
-    return _encode_shard(word_terms.terms, arrays)
+    return _encode_shard(map(str.encode, word_ids), word_terms, analyser, arrays)
 
 
 class _TokenTerms(NamedTuple):
@@ -295,10 +316,19 @@ def _unpack_entries(packed_entries: np.ndarray, frequencies: np.ndarray, documen
     return lengths, np.bincount(document, minlength=document_count), term, frequencies
 
 
-def _encode_shard(terms: list[str], arrays: list[tuple[np.ndarray, ...]]) -> bytes:
-    """Concatenate the arrays of a shard's batches and encode them with its terms."""
+def _encode_shard(
+    tokens: Iterable[bytes], token_terms: _TokenTerms, analyser: TermAnalyser, arrays: list[tuple[np.ndarray, ...]]
+) -> bytes:
+    """Concatenate the arrays of a shard's batches and encode them with its terms and the stems of its words."""
     fields = (np.concatenate(array).astype(np.int32).tobytes() for array in zip(*arrays, strict=True))
-    return msgspec.msgpack.encode(_ShardCounts(terms, *fields))
+    words, rows = [], []
+    for row, (token, size) in enumerate(zip(tokens, token_terms.sizes.tolist(), strict=True)):
+        if size and token.isascii() and len(token) <= WORD_DTYPE.itemsize and token in analyser:
+            words.append(token)
+            rows.append(row)
+    stems = token_terms.term_ids[token_terms.starts[rows]].astype(np.int32)
+    word_fields = (np.array(words, WORD_DTYPE).tobytes(), stems.tobytes()) if analyser.stemmer != "none" else (b"", b"")
+    return msgspec.msgpack.encode(_ShardCounts(token_terms.terms, *fields, *word_fields))
 
 
 def _assign_ids(tokens: list[Any], ids: defaultdict[Any, int]) -> np.ndarray:

@@ -200,11 +200,10 @@ def _compute_term_weights(
     for stage in (component for system in systems for component in iter_components(system.stage)):
         if isinstance(stage, LexicalStage):
             with suppress(CheckpointError):  # reported in the results of its system
-                settings, index = stage.load_checkpoint(execution.checkpoints).index, stage.get_index(execution)
-                analyser = TermAnalyser(settings.stemmer)
-                terms = sorted(set(analyser.analyse(query)))
+                index = stage.get_index(execution)
+                terms = sorted(set(index.analyse_query(query)))
                 statistics = index.get_statistics(terms)
                 frequencies = zip(terms, statistics.df.tolist(), strict=True)
-                return {term: math.log(1 + statistics.document_count / df) for term, df in frequencies if df}, analyser
+                return {term: math.log(1 + statistics.document_count / df) for term, df in frequencies if df}, index.analyser
     analyser = TermAnalyser("none")
     return dict.fromkeys(analyser.analyse(query), 1.0), analyser

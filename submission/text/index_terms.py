@@ -31,11 +31,16 @@ def split_tokens(texts: Sequence[str]) -> list[bytes]:
 
 
 class TermAnalyser(dict[bytes, tuple[str, ...]]):
-    """Cached mapping from the tokens of `split_tokens` to their index terms (usually one; none for a stop word)."""
+    """Cached mapping from the tokens of `split_tokens` to the index terms of their words (usually one; none for a stop word).
 
-    def __init__(self, stemmer: Stemmer) -> None:
+    Args:
+        stemmer: Stemmer of the words.
+        find_stem: Function that returns the known stem of a word, or None. The stemmer is loaded at the first unknown word.
+    """
+
+    def __init__(self, stemmer: Stemmer, find_stem: Callable[[str], str | None] = lambda word: None) -> None:
         super().__init__({END_OF_TEXT: ()})
-        self._stem = _load_porter_stemmer() if stemmer == "porter" else str
+        self.stemmer, self._find_stem = stemmer, find_stem
 
     def __missing__(self, token: bytes) -> tuple[str, ...]:
         words = [token.decode()]
@@ -43,6 +48,11 @@ class TermAnalyser(dict[bytes, tuple[str, ...]]):
             words = _WORD.findall(_APOSTROPHE.sub("", normalise_unicode(words[0]).lower()))
         self[token] = terms = tuple(self._stem(word) for word in words if word not in load_stop_words())
         return terms
+
+    def _stem(self, word: str) -> str:
+        if self.stemmer == "none":
+            return word
+        return self._find_stem(word) or _load_porter_stemmer()(word)
 
     def analyse(self, text: str) -> list[str]:
         """Return the index terms of a text in order."""
@@ -52,7 +62,7 @@ class TermAnalyser(dict[bytes, tuple[str, ...]]):
 @cache
 def _load_porter_stemmer() -> Callable[[str], str]:
     """Load the Porter stemmer with Martin Porter's extensions."""
-    from nltk.stem.porter import PorterStemmer  # takes 2 s to import and is rarely needed
+    from nltk.stem.porter import PorterStemmer  # takes 1 s to import
 
     stemmer = PorterStemmer(PorterStemmer.MARTIN_EXTENSIONS)
     return lambda word: str(stemmer.stem(word, to_lowercase=False))
