@@ -56,7 +56,7 @@ def _add_rank(commands: cli.Commands) -> None:
 def _add_check(commands: cli.Commands) -> None:
     parser = commands.add("check", _check, "validate input, checkpoints and runs, and report all errors, without ranking")
     cli.add_options(parser, "inputs", "checkpoint_dir")
-    help_text = "TREC runs of this input's topics to validate"
+    help_text = "TREC runs of this input's topics to validate; of a directory, run.txt"
     cli.add_path(parser, "--run", action="extend", nargs="+", default=[], metavar="FILE", dest="runs", help=help_text)
     parser.add_argument(
         "--no-checkpoints", action="store_true", help="do not load the checkpoints, which takes most of the time"

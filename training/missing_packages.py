@@ -5,8 +5,8 @@ from types import TracebackType
 
 OWN_PACKAGES = ("submission", "training")
 MESSAGE = (
-    "error: Python package {name} is not installed: training needs the packages of training/requirements.txt; "
-    "run `.venv/bin/python -m pip install -r training/requirements.txt` and call that Python"
+    "error: Python package {name} is not installed in {python}; activate the environment with `. .venv/bin/activate`, "
+    "and install the packages for training once with `pip install -r training/requirements.txt`"
 )
 
 
@@ -16,5 +16,5 @@ def report_missing_package(kind: type[BaseException], error: BaseException, trac
     if not package or package in OWN_PACKAGES:
         sys.__excepthook__(kind, error, traceback)
         return
-    print(MESSAGE.format(name=package), file=sys.stderr)
+    print(MESSAGE.format(name=package, python=sys.executable), file=sys.stderr)
     raise SystemExit(2)

@@ -88,8 +88,8 @@ class ArtifactStore:
         existing_names = sorted(expected_names & {file.name for file in directory.iterdir()})
         changed_inputs = [name for name, value in inputs.items() if previous_manifest.inputs.get(name) != value]
         if existing_names and changed_inputs and not overwrite:
-            origin = f"made from another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
-            advice = "choose another directory or use --overwrite"
+            origin = f"made with another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
+            advice = "choose another directory, or use --overwrite if the command has it"
             raise OutputError(
                 f"{directory}: contains {pluralise(len(existing_names), 'file')} {origin} "
                 f"({abbreviate_list(existing_names)}); {advice}"

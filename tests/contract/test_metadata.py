@@ -118,7 +118,7 @@ def test_metadata_is_merged_unless_the_input_changes(
     topics_file.write_text(topics_file.read_text().replace("<number>1<", "<number>9<"))
     before = read_files(tmp_path / "out")
     assert main([*command, "--system", "bm25"]) == 5
-    assert "contains 4 files made from another input (me-bm25.txt, me-gru.txt" in capsys.readouterr().err
+    assert "contains 4 files made with another input (me-bm25.txt, me-gru.txt" in capsys.readouterr().err
     assert read_files(tmp_path / "out") == before
     assert main([*command, "--system", "bm25", "--overwrite"]) == 0
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]

@@ -24,7 +24,7 @@ TESTS = (
 @pytest.mark.slow
 def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
     copy, guide = tmp_path / "project", (PROJECT_DIR / "CONTRIBUTING.md").read_text()
-    ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", "*_cache", "__pycache__")
+    ignored = shutil.ignore_patterns(".git", ".venv", "work", "runs", ".ruff_cache", "__pycache__")
     shutil.copytree(PROJECT_DIR, copy, ignore=ignored)
     for file, content in re.findall(r"```\w+ file=(\S+)\n(.*?)```", guide, re.DOTALL):
         (copy / file).write_text(content)
@@ -44,7 +44,7 @@ def test_the_worked_example_passes_the_tests(tmp_path: Path) -> None:
     # Deselect tests of the other systems, which a new ranker does not change.
     selection = " or ".join(f"[{name} or {name}]" for name in {*SYSTEMS, *list_rankers()})
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", f"not ({selection})", *TESTS]
-    for arguments in (["-c", DRIVER], tests, ["-m", "ruff", "check", "."]):
+    for arguments in (["-c", DRIVER], tests, ["-m", "ruff", "check", "."], ["-m", "mypy"]):
         done = subprocess.run(
             [sys.executable, *arguments], input="\n".join(commands), cwd=copy, capture_output=True, text=True, check=False
         )

@@ -86,7 +86,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _compare_two_runs(args: argparse.Namespace) -> None:
-    from submission.data.runs import read_run
+    from submission.data.runs import find_run, read_run
     from submission.storage.atomic_files import create_directory
     from training.evaluation.comparison import compare_measures, compare_rankings, evaluate_common_topics
     from training.evaluation.evaluate import HEADLINE_MEASURES
@@ -96,7 +96,7 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
 
     (name_a, file_a), (name_b, file_b) = args.first, args.second
     names = (str(file_a), str(file_b)) if name_a == name_b else (name_a, name_b)
-    text = _describe_directories(file_a, file_b)
+    text = "".join(f"{file}: {find_run(file).name} is compared\n" for file in (file_a, file_b) if file.is_dir())
     first, second = read_run(file_a, args.order), read_run(file_b, args.order)
     comparison = compare_rankings(first, second, names)
     tables = {"topics": comparison.topics, "moves": comparison.moves.set_index(["qid", "docno"])}
@@ -123,26 +123,24 @@ def _compare_two_runs(args: argparse.Namespace) -> None:
         create_directory(args.output)
         for name, table in tables.items():
             write_csv(args.output / f"{name}.csv", table, 6, index=True)
-    print(text)
+    print(text + _compare_other_runs(file_a, file_b))
 
 
-def _describe_directories(first: Path, second: Path) -> str:
-    """Return lines that name the compared runs of directories, and say which of their other runs have equal bytes."""
-    from submission.data.runs import find_run
+def _compare_other_runs(first: Path, second: Path) -> str:
+    """Return lines that say which runs of two directories besides the compared ones have equal bytes; "" for files."""
     from submission.output.run_directory import list_other_runs
 
-    lines = [f"{path}: {find_run(path).name} is compared" for path in (first, second) if path.is_dir()]
-    if len(lines) == 2:
-        runs_a, runs_b = ({name: path / name for name in list_other_runs(path)} for path in (first, second))
-        is_equal = {name: filecmp.cmp(runs_a[name], runs_b[name], shallow=False) for name in runs_a if name in runs_b}
-        groups = {
-            "identical": [name for name in is_equal if is_equal[name]],
-            "different": [name for name in is_equal if not is_equal[name]],
-            f"only in {first}": [name for name in runs_a if name not in runs_b],
-            f"only in {second}": [name for name in runs_b if name not in runs_a],
-        }
-        lines += [f"other runs, {label}: {', '.join(names)}" for label, names in groups.items() if names]
-    return "".join(f"{line}\n" for line in lines)
+    if not (first.is_dir() and second.is_dir()):
+        return ""
+    runs_a, runs_b = ({name: path / name for name in list_other_runs(path)} for path in (first, second))
+    is_equal = {name: filecmp.cmp(runs_a[name], runs_b[name], shallow=False) for name in runs_a if name in runs_b}
+    groups = {
+        "identical": [name for name in is_equal if is_equal[name]],
+        "different": [name for name in is_equal if not is_equal[name]],
+        f"only in {first}": [name for name in runs_a if name not in runs_b],
+        f"only in {second}": [name for name in runs_b if name not in runs_a],
+    }
+    return "".join(f"\nother runs, {label}: {', '.join(names)}" for label, names in groups.items() if names)
 
 
 def _compare_runs(args: argparse.Namespace) -> None:

@@ -54,7 +54,7 @@ def test_failed_build_leaves_no_files(tmp_path: Path) -> None:
 def test_files_of_other_inputs_need_overwrite(tmp_path: Path) -> None:
     for name in ("x", "y"):
         ArtifactStore(tmp_path, {"input": "a", "seed": 1}).write(name, "old")
-    with pytest.raises(OutputError, match=r"2 files made from another seed \(x, y\); choose another .* or use --overwrite"):
+    with pytest.raises(OutputError, match=r"2 files made with another seed \(x, y\); choose another .* or use --overwrite"):
         ArtifactStore(tmp_path, {"input": "a", "seed": 2})
     new_store = ArtifactStore(tmp_path, {"input": "a", "seed": 2}, overwrite=True)
     assert (tmp_path / "y").exists()
