@@ -150,5 +150,5 @@ def test_full_disk_keeps_old_directories_and_files(directory: Path, monkeypatch:
 def test_missing_checkpoint_names_its_fix_and_five_others(tmp_path: Path) -> None:
     for name in "abcdefg":
         (tmp_path / name).mkdir()
-    with pytest.raises(CheckpointError, match=r"`fuse` with the name drmm \(release: .*\); available: a, b, c, d, e, …$"):
+    with pytest.raises(CheckpointError, match=r"`python -m training all --only drmm`; available: a, b, c, d, e, …$"):
         verify_files(tmp_path / "drmm", ())
