@@ -41,8 +41,20 @@ def format_collection_table(results: Path = RESULTS) -> str:
     n_judged = sum(total[column.replace("judged_", "judged_unconfirmed_")] for column in names)
     mismatches = f"{total['mismatched']:,} of {total['arguments']:,} ids are not the hash of their text"
     unconfirmed = f"{n_judged} of the {total['unconfirmed']:,} unconfirmed texts are judged"
-    summary = f"{mismatches}; {unconfirmed}. The excerpt has {' and '.join(judged)}."
+    summary = f"{mismatches}; {unconfirmed}. The excerpt has {' and '.join(judged)}. {_format_exclusion(results)}"
     return f"{_format_table(['portal', *columns.values()], rows)}\n{summary}\n"
+
+
+def _format_exclusion(results: Path) -> str:
+    """Format nDCG@5 (all) of 2021 with and without the unconfirmed texts."""
+    tables = [_read(results / f"{name}.csv") for name in ("systems", "systems_excluded")]
+    selections = [table[(table["year"] == 2021) & (table["measure"] == TOUCHE[2])] for table in tables]
+    means, means_without = (table.set_index("system")["mean"] for table in selections)
+    changes = [f"{means_without[name]:.3f} instead of {means[name]:.3f} (`{name}`)" for name in ("fusion", "dirichlet")]
+    return (
+        f"Without the unconfirmed texts, nDCG@5 (all) of 2021 is {' and '.join(changes)}, and changes by at most "
+        f"{(means_without - means).abs().max():.3f} for any system (`systems_excluded.csv`)."
+    )
 
 
 def format_fusion_table(results: Path = RESULTS) -> str:
