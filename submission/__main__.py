@@ -50,7 +50,11 @@ def _add_rank(commands: cli.Commands) -> None:
     help_text = "maximum number of documents per topic, 1 to 1000 (default: 100, or the depth of the supplied ranking)"
     parser.add_argument("--depth", type=cli.integer_between(1, 1000), metavar="N", help=help_text)
     cli.add_options(parser, *COMPUTATION_OPTIONS, "engine", "ray_address", "shared_cache", "cache_dir")
-    parser.add_argument("--overwrite", action="store_true", help="overwrite runs made from other inputs, settings or code")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace all runs in the output directory that have another input, team, label or depth",
+    )
 
 
 def _add_check(commands: cli.Commands) -> None:

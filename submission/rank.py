@@ -88,7 +88,7 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     cache_directory = RecordingCacheDirectory(options.cache_dir, options.output_dir)
     with RunDirectory(options.output_dir) as output, cache_directory as cache:
         execution = Execution(dataset, checkpoints, device, cache, engine)
-        settings = {"input": dataset.fingerprint, "team": options.tag_prefix, "depth": str(depth)}
+        settings = {"input": dataset.fingerprint, "team or label": options.tag_prefix, "depth": str(depth)}
         output.resume(settings, [f"{_make_tag(options, system)}.txt" for system in systems], options.overwrite)
         previous_entries = load_run_entries(options.output_dir)
         entries = {tag: entry for tag, entry in previous_entries.items() if output.has_run(f"{tag}.txt")}

@@ -89,7 +89,7 @@ class ArtifactStore:
         changed_inputs = [name for name, value in inputs.items() if previous_manifest.inputs.get(name) != value]
         if existing_names and changed_inputs and not overwrite:
             origin = f"made with another {' and '.join(changed_inputs)}" if previous_manifest.files else "of unknown origin"
-            advice = "choose another directory, or use --overwrite if the command has it"
+            advice = "choose another directory, or use --overwrite, which removes them"
             raise OutputError(
                 f"{directory}: contains {pluralise(len(existing_names), 'file')} {origin} "
                 f"({abbreviate_list(existing_names)}); {advice}"
@@ -198,6 +198,7 @@ class ArtifactStore:
     def _update_manifest(self, name: str, entry: ManifestEntry) -> None:
         """Add an entry: rewrite the manifest or append to the journal, so that adding n files takes O(n) time."""
         if self._outdated_names:
+            log.info("%s: removing outdated files: %s", self.directory, ", ".join(self._outdated_names))
             remove_if_possible(self._journal_path)
             for outdated_name in self._outdated_names:
                 remove_if_possible(self.directory / outdated_name)

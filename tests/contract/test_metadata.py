@@ -107,8 +107,13 @@ def test_metadata_names_training_data(command: list[str], checkpoints_copy: Path
 
 
 def test_metadata_is_merged_unless_the_input_changes(
-    command: list[str], corpus_with_topics: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str],
+    corpus_with_topics: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO")
     topics_file = corpus_with_topics / "topics.xml"
     assert main([*command, "--system", "knrm", "--system", "bm25"]) == 0
     old = get_methods(read_metadata(tmp_path / "out"))
@@ -121,6 +126,7 @@ def test_metadata_is_merged_unless_the_input_changes(
     assert "contains 4 files made with another input (me-bm25.txt, me-gru.txt" in capsys.readouterr().err
     assert read_files(tmp_path / "out") == before
     assert main([*command, "--system", "bm25", "--overwrite"]) == 0
+    assert "removing outdated files: me-bm25.txt, me-gru.txt" in caplog.text
     assert [*get_methods(read_metadata(tmp_path / "out"))] == ["me-bm25"]
 
 
