@@ -151,3 +151,6 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
             report.add_result("", [f"checkpoint {name}: {error}"], error.exit_code)
         else:
             report.add_result(f"checkpoint {name}", [], 0)
+    omitted_names = [name for name, system in SYSTEMS.items() if system.stage.find_missing_checkpoints(checkpoints)]
+    if omitted_names:
+        report.add_note(f"systems without all checkpoints, which `rank` omits: {', '.join(omitted_names)}")

@@ -77,6 +77,9 @@ def _rank_all(options: RankOptions, engine: Engine) -> None:
     checkpoints = CheckpointStore(options.checkpoint_dir, choose_precision(options.precision, device))
     systems = catalogue.select_systems(options.systems, checkpoints)
     primary = catalogue.get_system(options.systems[0] if options.systems else catalogue.PRIMARY_SYSTEM)
+    if not options.systems and len(systems) < len(catalogue.SYSTEMS):
+        omitted_names = [name for name, system in catalogue.SYSTEMS.items() if system not in systems]
+        log.warning("systems omitted, as checkpoints are missing: %s", ", ".join(omitted_names))
     log.info("device %s, %d threads, engine %s", device.type, limit_threads(), engine.description)
     dataset = Dataset(*options.inputs, input_run=options.input_run, order=options.order)
     log.info("%s", dataset.description)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tira.check_format import _fmt, check_format
 
 from submission.__main__ import main
 from submission.data.run_validation import ACCEPTED, STRICTER, TIRA_ERROR, RunIssue, find_run_issues, summarise_issues
-from tests.conftest import PREMISE, Capture, make_argument
+from tests.conftest import PREMISE, Capture, Log, make_argument
 
 MakeInput = Callable[..., Path]
 VALID_LINES = ["1 Q0 a1 1 3.5 me-knrm", "1 Q0 a2 2 -1.25 me-knrm", "2 Q0 a1 1 2.0 me-knrm", "3 Q0 a3 1 2 me-knrm",
@@ -101,14 +102,21 @@ def test_more_than_1000_documents_per_topic_are_reported(tmp_path: Path) -> None
     assert [issue.category for issue in find_run_issues(tmp_path / "run.txt", None, None)] == ["too many documents"]
 
 
-def test_each_check_is_reported_in_order(make_input: MakeInput, checkpoints: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_each_check_is_reported_in_order(
+    make_input: MakeInput, checkpoints: Path, tmp_path: Path, capsys: Capture, caplog: Log
+) -> None:
     path_flags = ["-i", str(make_input()), "--checkpoints", str(checkpoints)]
     assert main(["rank", *path_flags, "-o", str(tmp_path / "out"), "--device", "cpu"]) == 0
     runs = [flag for name in ("bm25", "knrm") for flag in ("--run", str(tmp_path / "out" / f"aragorn-{name}.txt"))]
     Path(runs[1]).write_text(Path(runs[1]).read_text().replace("Q0", "0"))
     assert main(["check", *path_flags, *runs]) == 3  # the runs are too small for TIRA
     out, err = capsys.readouterr()
-    assert " ".join(line.split()[0] for line in out.splitlines()) == "NOTE OK " * 3 + "NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
+    assert (
+        " ".join(line.split()[0] for line in out.splitlines())
+        == "NOTE OK " * 3 + "NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
+    )
+    assert re.search("NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out)
+    assert re.search("systems omitted, as checkpoints are missing: gru, .*, fusion", caplog.text)
     assert ("checkpoint knrm" in out, "error: 7 errors; see 5 ERROR lines above" in err) == (True, True)
     assert "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words" in out
     assert out.count("rejected by TIRA: too few lines: ") == 2
