@@ -191,3 +191,8 @@ def test_all_checkpoints_are_made_from_the_sample(
     step_count = len(build_graph(Sources(SAMPLE, tmp_path)))
     assert (output.count(" finished "), output.count(" near "), output.count("FAIL")) == (step_count, 0, 0)
     assert output.count(" OK ") > 60
+    provenance = json.loads((released / "knrm" / "provenance.json").read_text())
+    provenance["recipe"]["seed"] += 1
+    (released / "knrm" / "provenance.json").write_text(json.dumps(provenance))
+    assert main(command) == 0
+    assert capsys.readouterr().out.count(" other recipe ") == 3  # MRR@20, MAP@20 and nDCG@20

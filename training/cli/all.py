@@ -43,10 +43,10 @@ def add_parsers(commands: Commands) -> None:
     )
     parser.add_argument("--plan", action="store_true", help=help_text)
     verdicts = (
-        "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data: not compared, "
-        "since the stored checkpoint was made from other data; not stored: there is no stored checkpoint"
+        "OK: metrics differ by at most 0.1 percentage points; near: by at most 2; FAIL: by more; other data, other recipe: not "
+        "compared, since the stored checkpoint was made from other data or by another recipe; not stored: there is none"
     )
-    parser.epilog = f"verdicts, for the recipe of the stored checkpoint: {verdicts}. {parser.epilog}"
+    parser.epilog = f"verdicts: {verdicts}. {parser.epilog}"
 
 
 def _make_all(args: argparse.Namespace) -> None:
@@ -160,11 +160,11 @@ def _list_gpus(device: str, processes_per_gpu: int) -> list[str]:
 
 
 def _compare_checkpoints(names: Iterable[str], directory: Path, stored_directory: Path, records: Records) -> pd.DataFrame:
-    """Tabulate the metrics of new and stored checkpoints, with a verdict if both are made from the same data."""
+    """Tabulate the metrics of new and stored checkpoints, with verdicts."""
     import pandas as pd
 
-    from submission.storage.checkpoint_directory import METRICS, read_json, read_provenance
-    from training.cli.reproduce import compare_metrics
+    from submission.storage.checkpoint_directory import METRICS, PROVENANCE, read_json, read_provenance
+    from training.cli.reproduce import OTHER_DATA, OTHER_RECIPE, compare_metrics, list_recipe_changes
 
     tables = []
     for name in names:
@@ -175,7 +175,11 @@ def _compare_checkpoints(names: Iterable[str], directory: Path, stored_directory
         if not is_stored:
             table["stored"], table["difference"], table["verdict"] = float("nan"), float("nan"), "not stored"
         elif read_provenance(directory / name).training_data.input != read_provenance(stored_dir).training_data.input:
-            table["verdict"] = "other data"
+            table["verdict"] = OTHER_DATA
+        else:
+            recipe, stored_recipe = (read_json(path / PROVENANCE).get("recipe", {}) for path in (directory / name, stored_dir))
+            if list_recipe_changes(stored_recipe, recipe):
+                table["verdict"] = OTHER_RECIPE
         seconds = record.seconds if record else 0.0
         tables.append(table.rename_axis("metric").reset_index().assign(checkpoint=name, seconds=seconds))
     columns = ["checkpoint", "metric", "stored", "reproduced", "difference", "verdict", "seconds"]

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 # maximum differences in percentage points, explained by rounding (OK) or by training on another machine (near)
 OK_TOLERANCE, NEAR_TOLERANCE = 0.1, 2.0
+OTHER_DATA, OTHER_RECIPE = "other data", "other recipe"  # verdicts on metrics that are not comparable
 
 
 def reproduce_checkpoint(
@@ -52,7 +53,8 @@ def reproduce_checkpoint(
 
     Raises:
         ReproductionError: If a metric is missing or differs by more than NEAR_TOLERANCE.
-        UsageError: If the training data cannot be prepared again, or the word vectors were read from a file.
+        UsageError: If the training data cannot be prepared again, the recipe differs from that of the stored checkpoint, or
+            the word vectors were read from a file.
     """
     name = escape_undecodable(Path(recipe_name).stem)
     system = SYSTEMS.get(name)
@@ -65,16 +67,23 @@ def reproduce_checkpoint(
     training_inputs = provenance["training_data"]
     output = work_dir / "checkpoints" / stored_dir.name
     if ensemble:
-        _warn_about_changed_data(training_inputs["input"], reproduce_pairs(data_dir, work_dir, training_inputs))
+        data_hashes = reproduce_pairs(data_dir, work_dir, training_inputs)
+        has_same_data = _compare_data(training_inputs["input"], data_hashes)
         fit_ensemble(ensemble, work_dir, CheckpointStore(checkpoint_dir), output, device, provenance.get("non_negative", False))
     else:
         recipe = load_recipe(recipe_name)
+        if changes := list_recipe_changes(provenance["recipe"], recipe.to_provenance()):
+            fix = "pass the recipe file of the checkpoint, or train another checkpoint with `fit`"
+            raise UsageError(f"{name}: the recipe differs from that of {stored_dir}: {'; '.join(changes)}; {fix}")
         try:
-            _warn_about_changed_data(training_inputs["input"], recipe.task.prepare_again(data_dir, work_dir, training_inputs))
+            data_hashes = recipe.task.prepare_again(data_dir, work_dir, training_inputs)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from None
+        has_same_data = _compare_data(training_inputs["input"], data_hashes)
         _retrain(recipe, provenance, work_dir, output, device)
     table = compare_metrics(read_json(stored_dir / METRICS), read_json(output / METRICS))
+    if not has_same_data:
+        table["verdict"] = OTHER_DATA
     is_identical = hashes.get(WEIGHTS_FILE) == read_json(output / PROVENANCE)["files"].get(WEIGHTS_FILE)
     weights_result = f"weights: {'identical' if is_identical else 'different'}" if WEIGHTS_FILE in hashes else ""
     if (table["verdict"] == "FAIL").any():
@@ -119,7 +128,6 @@ def compare_metrics(stored: Mapping[str, Any], reproduced: Mapping[str, Any]) ->
 
 
 def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, output: Path, device: torch.device) -> None:
-    _warn_about_changed_recipe(recipe, provenance["recipe"])
     if not issubclass(recipe.network_class, BERTNetwork):
         vectors = provenance["vectors"]
         if (file_hash := vectors["vectors_file"]) != "none":
@@ -134,20 +142,23 @@ def _retrain(recipe: Recipe, provenance: Mapping[str, Any], work_dir: Path, outp
     fit(output.name, recipe, work_dir, work_dir / "vectors", output, device)
 
 
-def _warn_about_changed_data(old_hashes: Mapping[str, str], hashes: Mapping[str, str]) -> None:
-    """Warn about data files whose hashes (by file name) differ or are missing on one side."""
-    if old_hashes != hashes:
-        changed_files = sorted(name for name in {*old_hashes, *hashes} if old_hashes.get(name) != hashes.get(name))
-        log.warning("Training data differ from those of the stored checkpoint: %s", ", ".join(changed_files))
+def _compare_data(old_hashes: Mapping[str, str], hashes: Mapping[str, str]) -> bool:
+    """Return whether the hashes of data files, by file name, are equal; if not, warn about the differing files."""
+    changed_files = sorted(name for name in {*old_hashes, *hashes} if old_hashes.get(name) != hashes.get(name))
+    if changed_files:
+        message = "Training data differ from those of the stored checkpoint (%s): the metrics will not be comparable"
+        log.warning(message, ", ".join(changed_files))
+    return not changed_files
 
 
-def _warn_about_changed_recipe(recipe: Recipe, stored_recipe: Mapping[str, Any]) -> None:
-    """Warn about recipe settings that have changed since training; settings added since are not compared."""
-    current_values = json.loads(json.dumps(recipe.to_provenance()))
+def list_recipe_changes(stored_recipe: Mapping[str, Any], recipe: Mapping[str, Any]) -> list[str]:
+    """Describe the settings that differ between the recipes of two provenances; settings added since are not compared."""
+    changes, current_values = [], json.loads(json.dumps(recipe))
     for key, value in stored_recipe.items():
         fields = value.items() if isinstance(value, dict) else [(None, value)]
         for field, old_value in fields:
             new_value = current_values.get(key) if field is None else current_values.get(key, {}).get(field)
             if key != "name" and new_value != old_value:
                 setting = key if field is None else f"{key}.{field}"
-                log.warning("Recipe has changed: %s was %s, is now %s", setting, old_value, new_value)
+                changes.append(f"{setting} was {old_value}, is now {new_value}")
+    return changes
