@@ -12,6 +12,7 @@ from submission.data.collection import select_collection, validate_collection
 from submission.data.dataset import Dataset
 from submission.data.run_validation import ACCEPTED, TIRA_ERROR, find_run_issues, summarise_issues
 from submission.errors import CheckFailedError, CheckpointError, InputError, InsufficientMemoryError, abbreviate_list, pluralise
+from submission.output.run_directory import is_edited
 from submission.progress import track
 from submission.storage.atomic_files import write_atomic
 from submission.systems.catalogue import SYSTEMS
@@ -71,6 +72,8 @@ def check(
         issues = find_run_issues(run, qids, docnos)
         for note in summarise_issues(run, (issue for issue in issues if issue.level == ACCEPTED)):
             report.add_note(note)
+        if is_edited(run):
+            report.add_note(f"{run}: edited since `rank` wrote it (checksum differs from that in fingerprint.json)")
         errors = [issue for issue in issues if issue.level != ACCEPTED]
         if errors:
             tira_count = sum(issue.level == TIRA_ERROR for issue in errors)

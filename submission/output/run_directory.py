@@ -9,7 +9,7 @@ from typing import Self
 from submission.data.input_files import find_files
 from submission.data.runs import find_run
 from submission.errors import OutputError
-from submission.storage.artifact_store import ArtifactStore
+from submission.storage.artifact_store import ArtifactStore, compute_xxh3, read_manifest
 from submission.storage.atomic_files import create_directory, get_printable_name, read_regular, remove_stale_files, write_atomic
 from submission.storage.cache_directory import remove_stale_directories
 from submission.storage.locks import lock_directory
@@ -26,6 +26,13 @@ def list_other_runs(path: Path) -> list[str]:
     run = find_run(path)
     names = [get_printable_name(file) for file in find_files([path], "*.txt")]
     return [name for name in names if name != run.name] if run != path else []
+
+
+def is_edited(run: Path) -> bool:
+    """Return whether a run file, or the run.txt of a directory, differs from the one that was recorded there."""
+    file = run / PRIMARY_RUN_FILE if run.is_dir() else run
+    entry = read_manifest(file.parent / FINGERPRINT_FILE).files.get(file.name)
+    return entry is not None and file.is_file() and entry.xxh3 != compute_xxh3(file)
 
 
 class RunDirectory:

@@ -107,7 +107,7 @@ class ArtifactStore:
 
     def get_valid_key(self, name: str) -> str | None:
         """Return the key that a file was written with, or None if the file is missing or damaged."""
-        return self._manifest.files[name].key if self._read_valid(name, _xxh3_file, str) else None
+        return self._manifest.files[name].key if self._read_valid(name, compute_xxh3, str) else None
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file, or None if the file is missing or damaged."""
@@ -167,7 +167,7 @@ class ArtifactStore:
             for file, name in zip(temporary_files, names, strict=True):
                 with file.open("rb") as stream:
                     os.fsync(stream.fileno())
-                self._update_manifest(name, ManifestEntry(key, _xxh3_file(file)))
+                self._update_manifest(name, ManifestEntry(key, compute_xxh3(file)))
                 file.replace(self.directory / name)
         except OSError as error:
             raise build_unwritable_error(self.directory, error) from None
@@ -303,6 +303,6 @@ def _read_if_exists(file: Path) -> bytes:
     return read_regular(file) if file.exists() else b""
 
 
-def _xxh3_file(file: Path) -> str:
+def compute_xxh3(file: Path) -> str:
     with open_regular(file) as stream:
         return hashlib.file_digest(stream, xxhash.xxh3_128).hexdigest()

@@ -102,10 +102,11 @@ def test_tira_commands_write_the_runs_of_run_sh(
     output = create_writable(tmp_path / system)
     run_like_tira(image, system, input_dir, output)
     files = {file.name for file in output.iterdir()}
-    assert files == {f"aragorn-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"}
-    assert (output / "run.txt").read_bytes() == (expected_dir / f"aragorn-{system}.txt").read_bytes()
+    assert files == {f"YOURTEAM-{system}.txt", "fingerprint.json", "ir-metadata.yml", "run.txt"}
+    run = (output / "run.txt").read_text().replace(" YOURTEAM-", " aragorn-")
+    assert run == (expected_dir / f"aragorn-{system}.txt").read_text()
     inputs = [json.loads((folder / "fingerprint.json").read_text())["inputs"] for folder in (output, expected_dir)]
-    assert inputs[0] == inputs[1]
+    assert inputs[0] == {**inputs[1], "team or label": "YOURTEAM"}
 
 
 def test_image_with_ray_writes_the_same_runs(build_dir: Path, input_dir: Path, expected_dir: Path, tmp_path: Path) -> None:

@@ -113,13 +113,14 @@ def test_each_check_is_reported_in_order(
     out, err = capsys.readouterr()
     assert (
         " ".join(line.split()[0] for line in out.splitlines())
-        == "NOTE OK " * 3 + "NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
+        == "NOTE OK " * 3 + "NOTE NOTE NOTE ERROR ERROR ERROR NOTE ERROR ERROR"
     )
     assert re.search("NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out)
     assert re.search("systems omitted, as checkpoints are missing: gru, .*, fusion", caplog.text)
     assert ("checkpoint knrm" in out, "error: 7 errors; see 5 ERROR lines above" in err) == (True, True)
     assert "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words" in out
     assert out.count("rejected by TIRA: too few lines: ") == 2
+    assert (f"NOTE   {runs[1]}: edited since `rank` wrote it" in out, out.count("edited since")) == (True, 1)
     (checkpoints / "knrm" / "probe.json").write_text("[]")
     assert main(["check", *path_flags, *runs]) == 4  # the exit code of the first error
 
