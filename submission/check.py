@@ -149,11 +149,11 @@ def _check_checkpoints(checkpoints: CheckpointStore, report: Report) -> None:
     stage_by_name = {name: stage for stage in stages if (name := stage.checkpoint) and checkpoints.has(name)}
     for name, stage in track(list(stage_by_name.items()), "checkpoints", "checkpoints"):
         try:
-            stage.load_checkpoint(checkpoints)
+            checkpoint = stage.load_checkpoint(checkpoints)
         except (CheckpointError, InsufficientMemoryError) as error:
             report.add_result("", [f"checkpoint {name}: {error}"], error.exit_code)
         else:
-            report.add_result(f"checkpoint {name}", [], 0)
+            report.add_result(f"checkpoint {name}{f' {checkpoint.fingerprint[:12]}' if checkpoint else ''}", [], 0)
     omitted_names = [name for name, system in SYSTEMS.items() if system.stage.find_missing_checkpoints(checkpoints)]
     if omitted_names:
         report.add_note(f"systems without all checkpoints, which `rank` omits: {', '.join(omitted_names)}")

@@ -30,7 +30,7 @@ class RecordingCacheDirectory(CacheDirectory):
         if not unused:
             return ""
         results, examples = pluralise(len(unused), "unused result"), abbreviate_list([path.name for path in unused])
-        origin = "from other inputs, checkpoints, settings or code"
+        origin = "of other systems, inputs, checkpoints, settings or code"
         return f"{results} {origin} ({sum(map(_measure_size, unused)) / 1e6:.1f} MB); delete them if unneeded: {examples}"
 
 

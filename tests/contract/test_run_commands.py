@@ -84,7 +84,7 @@ def test_unused_results_of_a_cache_are_named_with_their_size(
     code, output = call(*rank, tmp_path / "second")
     size, name = r"\(2\.\d MB\)", re.escape(ranking.name)
     assert code == 0
-    assert re.search(f"cache: 1 unused result from other inputs, .*{size}; delete them if unneeded: {name}", output)
+    assert re.search(f"cache: 1 unused result of other systems, inputs, .*{size}; delete them if unneeded: {name}", output)
 
 
 @pytest.mark.slow

@@ -117,7 +117,10 @@ def test_each_check_is_reported_in_order(
     )
     assert re.search("NOTE   systems without all checkpoints, which `rank` omits: gru, .*, fusion", out)
     assert re.search("systems omitted, as checkpoints are missing: gru, .*, fusion", caplog.text)
-    assert ("checkpoint knrm" in out, "error: 7 errors; see 5 ERROR lines above" in err) == (True, True)
+    assert (bool(re.search("checkpoint knrm [0-9a-f]{12}\n", out)), "error: 7 errors; see 5 ERROR lines above" in err) == (
+        True,
+        True,
+    )
     assert "NOTE   5 of 6 arguments in the collection; the others have premises of fewer than 15 words" in out
     assert out.count("rejected by TIRA: too few lines: ") == 2
     assert (f"NOTE   {runs[1]}: edited since `rank` wrote it" in out, out.count("edited since")) == (True, 1)
