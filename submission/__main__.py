@@ -53,7 +53,7 @@ def _add_rank(commands: cli.Commands) -> None:
     parser.add_argument(
         "--overwrite",
         action="store_true",
-        help="replace all runs in the output directory that have another input, team, label or depth",
+        help="remove all runs of other inputs, teams, labels or depths; replace those of other code, checkpoints or devices",
     )
 
 
