@@ -9,6 +9,7 @@ from typing import Self
 from submission.data.input_files import find_files
 from submission.data.runs import find_run
 from submission.errors import OutputError
+from submission.signals import on_interrupt
 from submission.storage.artifact_store import ArtifactStore, compute_xxh3, read_manifest
 from submission.storage.atomic_files import create_directory, get_printable_name, read_regular, remove_stale_files, write_atomic
 from submission.storage.cache_directory import remove_stale_directories
@@ -46,6 +47,7 @@ class RunDirectory:
         with ExitStack() as stack:
             create_directory(self.path)
             stack.enter_context(lock_directory(self.path))
+            stack.enter_context(on_interrupt(lambda: remove_stale_files(self.path)))
             remove_stale_directories(self.path)
             probe_file = self.path / ".writable"
             write_atomic(probe_file, "")
